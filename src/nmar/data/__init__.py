@@ -1,0 +1,20 @@
+"""The outside world becomes `Cells`: files, frames and arrays enter; positions, values and ids leave."""
+
+from nmar.data.axis import Axis
+from nmar.data.cells import Cells, Compressed
+from nmar.data.datasets import load, movielens
+from nmar.data.read import read, write_frame
+from nmar.data.split import EntryKFold, split, split_arrays
+
+__all__ = [
+    "Axis",
+    "Cells",
+    "Compressed",
+    "EntryKFold",
+    "load",
+    "movielens",
+    "read",
+    "split",
+    "split_arrays",
+    "write_frame",
+]

@@ -1,0 +1,412 @@
+"""The observed entries of a matrix most of whose entries are missing.
+
+Enters: a data frame, triplets, a scipy sparse matrix or a dense array. Leaves: `Cells`, the one form in which
+data reach the models: positions and values by rows and by columns, and an `Axis` of ids on each side.
+An absent cell is missing; a stored 0 is an observed 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import scipy.sparse as sparse
+from numpy.typing import ArrayLike, NDArray
+
+from nmar.data import build
+from nmar.data.axis import Axis
+from nmar.data.compressed import Compressed
+from nmar.data.ids import as_positions, unknown_ids
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["Cells", "Compressed"]
+
+
+class Cells:
+    """Observed entries, immutable, with both orientations built once.
+
+    Use the constructors `from_frame`, `from_arrays`, `from_scipy` and `from_dense`. Per-cell arrays
+    (`row_index`, `col_index`, `values`) are in row-major order, the order of ``by(0)``.
+
+    Parameters
+    ----------
+    by_row : Compressed
+        The cells by rows, columns ascending within a row, each cell once.
+    rows, cols : Axis
+        The ids of the two sides.
+
+    Examples
+    --------
+    >>> from nmar.data import Cells
+    >>> cells = Cells.from_frame(
+    ...     {"user": ["ann", "bob", "ann"], "item": [10, 10, 20], "stars": [4.0, 0.0, 5.0]},
+    ...     row="user", col="item", value="stars",
+    ... )
+    >>> cells.shape, cells.n_observed, cells.row_ids.tolist(), cells.col_ids.tolist()
+    ((2, 2), 3, ['ann', 'bob'], [10, 20])
+    """
+
+    def __init__(self, by_row: Compressed, rows: Axis, cols: Axis) -> None:
+        if (by_row.n, by_row.n_other) != (len(rows), len(cols)):
+            raise ValueError(
+                f"by_row is {by_row.n} x {by_row.n_other} but the axes are {len(rows)} x {len(cols)}; "
+                "they must agree"
+            )
+        self._by: dict[int, Compressed] = {0: by_row}
+        self._order: NDArray[np.int64] | None = None
+        self.rows = rows
+        self.cols = cols
+
+    # --- constructors ---------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_frame(
+        cls,
+        df: Any,
+        row: str,
+        col: str,
+        value: str,
+        duplicates: build.Duplicates = "error",
+        rows: Axis | None = None,
+        cols: Axis | None = None,
+    ) -> Cells:
+        """Cells from a table with one line per observed entry.
+
+        Parameters
+        ----------
+        df : pandas, polars or pyarrow table, or dict of arrays
+        row, col, value : str
+            Names of the columns that hold the row id, the column id and the observed value. Ids may be of any
+            kind: integers, strings, dates, mixtures.
+        duplicates : "error", "last", "mean" or "sum"
+            What to do with a cell that occurs more than once.
+        rows, cols : Axis, optional
+            Axes to place the ids on (those of a training set, say); by default the distinct ids, sorted.
+
+        Returns
+        -------
+        Cells
+
+        Examples
+        --------
+        >>> from nmar.data import Cells
+        >>> df = {"u": ["a", "a"], "i": ["x", "x"], "y": [1.0, 3.0]}
+        >>> Cells.from_frame(df, row="u", col="i", value="y", duplicates="mean").values.tolist()
+        [2.0]
+        """
+        build.check_duplicates_policy(duplicates)
+        columns = build.frame_columns(df, row=row, col=col, value=value)
+        values = build.as_values(columns["value"], f"value={value!r}")
+        rows, row_index = build.place_ids(columns["row"], "row", rows)
+        cols, col_index = build.place_ids(columns["col"], "col", cols)
+        build.check_lengths(row=row_index, col=col_index, value=values)
+        return cls(build.compress(row_index, col_index, values, rows, cols, duplicates), rows, cols)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        row: ArrayLike,
+        col: ArrayLike,
+        value: ArrayLike,
+        shape: tuple[int, int] | None = None,
+        duplicates: build.Duplicates = "error",
+    ) -> Cells:
+        """Cells from integer positions; the ids are the positions themselves.
+
+        Parameters
+        ----------
+        row, col : integer arrays
+            Positions, counted from 0.
+        value : float array
+            Observed values, all finite.
+        shape : (int, int), optional
+            Size of the matrix; by default the largest positions plus 1.
+        duplicates : "error", "last", "mean" or "sum"
+
+        Returns
+        -------
+        Cells
+
+        Examples
+        --------
+        >>> from nmar.data import Cells
+        >>> Cells.from_arrays([0, 2], [1, 0], [5.0, 0.0]).shape
+        (3, 2)
+        """
+        size = (None, None) if shape is None else build.as_shape(shape)
+        row_index = build.as_index(row, "row", size[0])
+        col_index = build.as_index(col, "col", size[1])
+        values = build.as_values(value)
+        build.check_lengths(row=row_index, col=col_index, value=values)
+        rows = Axis.range(size[0] or build.infer_size(row_index, "row"))
+        cols = Axis.range(size[1] or build.infer_size(col_index, "col"))
+        return cls(build.compress(row_index, col_index, values, rows, cols, duplicates), rows, cols)
+
+    @classmethod
+    def from_scipy(cls, X: Any, duplicates: build.Duplicates = "error") -> Cells:
+        """Cells from a scipy sparse matrix: what is stored is observed, explicit zeros included.
+
+        Parameters
+        ----------
+        X : scipy sparse matrix or array (csr, csc, coo, dok or lil)
+        duplicates : "error", "last", "mean" or "sum"
+
+        Returns
+        -------
+        Cells
+        """
+        if not sparse.issparse(X):
+            raise ValueError(
+                f"X of type {type(X).__name__} is not a scipy sparse matrix; try Cells.from_dense"
+            )
+        if X.format in ("dia", "bsr"):
+            raise ValueError(
+                f"X in format {X.format!r} cannot tell a stored 0 from a missing cell; pass X.tocsr() after "
+                "removing or adding zeros as you mean them"
+            )
+        triplets = X.tocoo()
+        if triplets.nnz == 0:
+            raise ValueError("X stores no entries (empty input); at least one observed cell is needed")
+        return cls.from_arrays(triplets.row, triplets.col, triplets.data, X.shape, duplicates)
+
+    @classmethod
+    def from_dense(cls, A: Any, mask: ArrayLike | None = None) -> Cells:
+        """Cells from a dense array.
+
+        Parameters
+        ----------
+        A : (rows, columns) array
+            NaN marks a missing cell, as does the mask of a NumPy masked array.
+        mask : boolean array of the same shape, optional
+            True where a cell is *observed*; NaN there is then an error.
+
+        Returns
+        -------
+        Cells
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from nmar.data import Cells
+        >>> Cells.from_dense(np.array([[1.0, np.nan], [0.0, 2.0]])).n_observed
+        3
+        """
+        array = np.asarray(A)
+        if array.ndim != 2:
+            raise ValueError(f"A has shape {array.shape}; pass a two-dimensional array")
+        shape = build.as_shape(array.shape)
+        flat = build.as_numbers(array.ravel(), "A")
+        if mask is None:
+            observed = ~np.isnan(flat) & ~np.ma.getmaskarray(A).ravel()
+        else:
+            observed = _as_mask(mask, shape)
+        places = np.flatnonzero(observed)
+        if len(places) == 0:
+            raise ValueError("A has no observed cell (empty input); at least one is needed")
+        values = build.as_values(flat[places], "A")
+        row, col = np.divmod(places, shape[1])
+        rows, cols = Axis.range(shape[0]), Axis.range(shape[1])
+        return cls(build.compress(row, col, values, rows, cols, "error"), rows, cols)
+
+    # --- what there is --------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(number of rows, number of columns), those without observed cells included."""
+        return len(self.rows), len(self.cols)
+
+    @property
+    def n_observed(self) -> int:
+        """Number of observed cells."""
+        return self._by[0].n_cells
+
+    @property
+    def density(self) -> float:
+        """Share of the cells that is observed."""
+        total = len(self.rows) * len(self.cols)
+        return self.n_observed / total if total else 0.0
+
+    @property
+    def row_ids(self) -> NDArray[Any]:
+        """Row ids in the order of their positions."""
+        return self.rows.ids
+
+    @property
+    def col_ids(self) -> NDArray[Any]:
+        """Column ids in the order of their positions."""
+        return self.cols.ids
+
+    @property
+    def row_index(self) -> NDArray[Any]:
+        """Row position of each cell, in row-major order."""
+        return self._by[0].major()
+
+    @property
+    def col_index(self) -> NDArray[Any]:
+        """Column position of each cell, in row-major order."""
+        return self._by[0].indices
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """Value of each cell, in row-major order."""
+        return self._by[0].values
+
+    def pairs(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """(row position, column position) of each cell, in row-major order."""
+        return self.row_index, self.col_index
+
+    def by(self, axis: Literal[0, 1]) -> Compressed:
+        """The cells line by line: by rows (axis 0) or by columns (axis 1); built once."""
+        if axis not in (0, 1):
+            raise ValueError(f"axis={axis!r}: use 0 (rows) or 1 (columns)")
+        if axis not in self._by:
+            self._by[1] = build.turn(self._by[0])
+        return self._by[axis]
+
+    def order(self, axis: Literal[0, 1]) -> NDArray[np.int64]:
+        """For each cell of ``by(axis)``, the place of the same cell in ``by(0)``; built once.
+
+        A per-cell array ``a`` in row-major order is ``a[cells.order(1)]`` by columns.
+        """
+        if axis == 0:
+            return np.arange(self.n_observed, dtype=np.int64)
+        if axis != 1:
+            raise ValueError(f"axis={axis!r}: use 0 (rows) or 1 (columns)")
+        if self._order is None:
+            places = np.arange(self.n_observed, dtype=np.int64)
+            self._order = build.turn(self._by[0].with_values(places)).values
+        return self._order
+
+    def __len__(self) -> int:
+        return self.n_observed
+
+    def __repr__(self) -> str:
+        size = f"{self.shape[0]} rows × {self.shape[1]} cols, {self.n_observed} observed"
+        if not self.n_observed:
+            return f"Cells({size})"
+        mean, sd = self.values.mean(dtype=np.float64), self.values.std(dtype=np.float64)
+        return f"Cells({size}, density {self.density:.3g}, values mean {mean:.4g} sd {sd:.4g})"
+
+    # --- other cells from these -----------------------------------------------------------------------------
+
+    def transpose(self) -> Cells:
+        """Rows and columns exchanged; no cell is sorted again."""
+        turned = Cells(self.by(1), self.cols, self.rows)
+        turned._by[1] = self._by[0]
+        return turned
+
+    @property
+    def T(self) -> Cells:
+        """Rows and columns exchanged."""
+        return self.transpose()
+
+    def with_values(self, values: ArrayLike) -> Cells:
+        """The same cells with other values, given in row-major order."""
+        array = build.as_values(values, "values").copy()  # the caller keeps his array
+        if len(array) != self.n_observed:
+            raise ValueError(f"values has length {len(array)}, but there are {self.n_observed} cells")
+        changed = Cells(self._by[0].with_values(array), self.rows, self.cols)
+        if 1 in self._by and self._order is not None:  # the sort need not be done again
+            changed._by[1] = self._by[1].with_values(array[self._order])
+            changed._order = self._order
+        return changed
+
+    def map_values(self, f: Callable[[NDArray[Any]], ArrayLike]) -> Cells:
+        """The same cells with the values ``f(values)``; `f` is called once with the whole array."""
+        return self.with_values(f(self.values))
+
+    def select(self, mask: ArrayLike) -> Cells:
+        """The cells where `mask` (one boolean per cell, row-major) is true, on the same axes."""
+        return Cells(self._by[0].select(_as_mask(mask, (self.n_observed,))), self.rows, self.cols)
+
+    def take_rows(self, positions: Any) -> Cells:
+        """The chosen rows (positions or a boolean mask), in that order, on the same columns."""
+        chosen = as_positions(positions, len(self.rows))
+        return Cells(self._by[0].take(chosen), self.rows.take(chosen), self.cols)
+
+    def align(
+        self, rows: Axis | None = None, cols: Axis | None = None, unknown: Literal["error", "drop"] = "error"
+    ) -> Cells:
+        """The same cells on other axes (those of a fitted model, say).
+
+        Parameters
+        ----------
+        rows, cols : Axis, optional
+            The new axes; by default the present ones.
+        unknown : "error" or "drop"
+            What to do with a cell whose row or column is not on the new axes.
+
+        Returns
+        -------
+        Cells
+        """
+        if unknown not in ("error", "drop"):
+            raise ValueError(f"unknown={unknown!r} is not a policy; use 'error' or 'drop'")
+        new_rows = self.rows if rows is None else rows
+        new_cols = self.cols if cols is None else cols
+        if new_rows == self.rows and new_cols == self.cols:
+            return self
+        row = _move(self.rows, new_rows, self.row_index, "rows", unknown)
+        col = _move(self.cols, new_cols, self.col_index, "cols", unknown)
+        kept = (row >= 0) & (col >= 0)
+        # No cell may be left; the answer is still Cells, on the axes asked for.
+        moved = build.compress(row[kept], col[kept], self.values[kept], new_rows, new_cols, "error")
+        return Cells(moved, new_rows, new_cols)
+
+    def concat(self, other: Cells, duplicates: build.Duplicates = "error") -> Cells:
+        """These cells and those of `other`, joined by id; ids not seen here are appended to the axes.
+
+        With ``duplicates="last"`` the value in `other` wins.
+        """
+        rows, cols = self.rows.extend(other.row_ids), self.cols.extend(other.col_ids)
+        mine, theirs = self.align(rows, cols), other.align(rows, cols)
+        row = np.concatenate([mine.row_index, theirs.row_index])
+        col = np.concatenate([mine.col_index, theirs.col_index])
+        values = np.concatenate([mine.values, theirs.values])
+        return Cells(build.compress(row, col, values, rows, cols, duplicates), rows, cols)
+
+    def split(self, test: float = 0.2, valid: float = 0.01, seed: int = 0) -> tuple[Cells, Cells, Cells]:
+        """(train, valid, test), at random over the observed cells; see `nmar.data.split`."""
+        from nmar.data.split import split
+
+        return split(self, test=test, valid=valid, seed=seed)
+
+    # --- to other libraries ---------------------------------------------------------------------------------
+
+    def to_scipy(self) -> sparse.csr_array:
+        """A csr array (a copy) that stores exactly the observed cells, zeros included."""
+        lines = self._by[0]
+        return sparse.csr_array((lines.values, lines.indices, lines.indptr), shape=self.shape, copy=True)
+
+    def to_frame(self, row: str = "row", col: str = "col", value: str = "value") -> pandas.DataFrame:
+        """A pandas frame with one line per cell: row id, column id, value."""
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("to_frame needs pandas: pip install 'nmar[demo]'") from None
+        ids = self.row_ids[self.row_index], self.col_ids[self.col_index]
+        return pandas.DataFrame({row: ids[0], col: ids[1], value: self.values})
+
+
+def _as_mask(mask: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    array = np.asarray(mask)
+    if array.dtype != bool or array.shape != shape:
+        raise ValueError(
+            f"mask has dtype {array.dtype} and shape {array.shape}; "
+            f"pass booleans of shape {shape}, True for each cell that counts"
+        )
+    return array.ravel()
+
+
+def _move(old: Axis, new: Axis, index: NDArray[Any], argument: str, unknown: str) -> NDArray[Any]:
+    """Positions on `new` of the ids at `index` on `old`, -1 where there is none."""
+    if old == new:
+        return index
+    moved = new.positions(old.ids, unknown="prior")[index]
+    if unknown == "error" and (moved < 0).any():
+        lost = old.ids[np.unique(index[moved < 0])]
+        raise unknown_ids(argument, lost, "pass unknown='drop' to leave their cells out, or extend the axis")
+    return moved

@@ -1,0 +1,169 @@
+"""Files become cells.
+
+Enters: a path. Leaves: `Cells`. The format is told by the name: csv, tsv, txt, parquet, mtx, npz, h5ad; text
+formats also with .gz, .bz2, .xz or .zst behind.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.io
+import scipy.sparse as sparse
+from numpy.typing import NDArray
+
+from nmar.data.axis import Axis
+from nmar.data.build import Duplicates, check_duplicates_policy
+from nmar.data.cells import Cells
+from nmar.data.tables import COMPRESSIONS, Wanted, open_bytes, read_parquet, read_text, write_frame
+
+__all__ = ["read", "write_frame"]
+
+TEXTS = (".csv", ".tsv", ".txt")
+PARQUETS = (".parquet", ".pq")
+MATRICES = (".mtx", ".npz", ".h5ad")
+
+
+def read(
+    path: str | os.PathLike[str],
+    row: str | None = None,
+    col: str | None = None,
+    value: str | None = None,
+    duplicates: Duplicates = "error",
+    *,
+    delimiter: str | None = None,
+    header: bool = True,
+    text_ids: bool = False,
+) -> Cells:
+    """Read observed cells from a file.
+
+    Parameters
+    ----------
+    path : path
+        csv, tsv or txt (also .gz, .bz2, .xz, .zst), parquet, mtx, npz (a scipy sparse matrix, or arrays row,
+        col, value: ids, or positions if there is also an array shape), h5ad (the sparse matrix X).
+    row, col, value : str, optional
+        Columns of a table that hold the ids and the values. By default those named row, col, value if they
+        exist, otherwise the first three.
+    duplicates : "error", "last", "mean" or "sum"
+        What to do with a cell that occurs more than once.
+    delimiter : str, optional
+        Of a text table; by default a comma for csv and a tab for tsv and txt.
+    header : bool
+        False if the first line of a text table is already data; its columns are then called "0", "1", "2", …
+    text_ids : bool
+        True to keep the ids of a text table as they are written ("007"), instead of numbers where possible.
+
+    Returns
+    -------
+    Cells
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from nmar.data import read, write_frame
+    >>> path = os.path.join(tempfile.mkdtemp(), "ratings.csv")
+    >>> write_frame(path, {"user": ["a", "b"], "item": [1, 2], "stars": [4.0, 5.0]})
+    >>> read(path, row="user", col="item", value="stars").row_ids.tolist()
+    ['a', 'b']
+    """
+    check_duplicates_policy(duplicates)
+    file = Path(path)
+    if not file.is_file():
+        raise FileNotFoundError(f"path={str(file)!r} does not exist or is not a file; check the spelling")
+    kind = _kind(file)
+    if file.stat().st_size == 0:
+        raise ValueError(f"path={str(file)!r} is empty; it should hold at least one observed cell")
+    wanted = Wanted(row, col, value)
+    if kind in MATRICES:
+        return _read_matrix(file, kind, wanted, duplicates)
+    if kind in PARQUETS:
+        columns, names = read_parquet(file, wanted)
+    else:
+        separator = delimiter or ("," if kind == ".csv" else "\t")
+        columns, names = read_text(file, wanted, separator, header, text_ids)
+    if len(columns[names[0]]) == 0:
+        raise ValueError(f"path={str(file)!r} has columns but no lines (empty input); at least one is needed")
+    return Cells.from_frame(columns, *names, duplicates=duplicates)
+
+
+def _kind(file: Path) -> str:
+    """The ending that names the format, whatever compression stands behind it."""
+    suffixes = [suffix.lower() for suffix in file.suffixes]
+    compressed = bool(suffixes) and suffixes[-1] in COMPRESSIONS
+    kind = suffixes[-2:][0] if compressed else "".join(suffixes[-1:])
+    if kind not in TEXTS + PARQUETS + MATRICES:
+        known = ", ".join(ending[1:] for ending in TEXTS + PARQUETS + MATRICES)
+        raise ValueError(
+            f"path={str(file)!r}: the format is told by the ending, one of {known} (text also .gz, .zst)"
+        )
+    if compressed and kind not in (*TEXTS, ".mtx"):
+        raise ValueError(
+            f"path={str(file)!r}: decompress it first; only csv, tsv, txt and mtx may be compressed"
+        )
+    return kind
+
+
+def _read_matrix(file: Path, kind: str, wanted: Wanted, duplicates: Duplicates) -> Cells:
+    if kind == ".npz":
+        return _read_npz(file, wanted, duplicates)
+    for argument, name in wanted.given().items():
+        raise ValueError(f"{argument}={name!r} names a column, but a {kind[1:]} file has none; leave it out")
+    if kind == ".h5ad":
+        return _read_h5ad(file, duplicates)
+    with open_bytes(file) as stream:
+        try:
+            matrix = scipy.io.mmread(stream)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"path={str(file)!r} is not a Matrix Market file: {error}") from None
+    if sparse.issparse(matrix):
+        return Cells.from_scipy(matrix, duplicates)
+    return Cells.from_dense(matrix)
+
+
+def _read_npz(file: Path, wanted: Wanted, duplicates: Duplicates) -> Cells:
+    """A stored scipy matrix, or arrays: of ids and values, or, with a `shape`, of positions and values."""
+    with np.load(file, allow_pickle=False) as archive:
+        if "format" in archive and "data" in archive:
+            return Cells.from_scipy(sparse.load_npz(file), duplicates)
+        names = wanted.names(list(archive), file)
+        arrays: dict[str, NDArray[Any]] = {name: archive[name] for name in names}
+        shape = archive["shape"].tolist() if "shape" in archive else None
+    if shape is not None:
+        row, col, value = (arrays[name] for name in names)
+        return Cells.from_arrays(row, col, value, shape, duplicates)
+    return Cells.from_frame(arrays, *names, duplicates=duplicates)
+
+
+def _read_h5ad(file: Path, duplicates: Duplicates) -> Cells:
+    """The matrix X of an AnnData file, if it is sparse, under the names of its observations and variables."""
+    try:
+        import h5py
+    except ImportError:
+        raise ImportError("reading h5ad needs h5py: pip install h5py") from None
+    with h5py.File(file, "r") as archive:
+        group = archive.get("X")
+        encoding = "" if group is None else str(group.attrs.get("encoding-type", ""))
+        if encoding not in ("csr_matrix", "csc_matrix"):
+            raise ValueError(
+                f"path={str(file)!r}: X is {encoding or 'absent'}, not a sparse matrix, so zeros cannot "
+                "be told from missing cells; store X as csr, or use Cells.from_dense"
+            )
+        container = sparse.csr_array if encoding == "csr_matrix" else sparse.csc_array
+        parts = tuple(group[name][:] for name in ("data", "indices", "indptr"))
+        matrix = container(parts, shape=tuple(group.attrs["shape"]))
+        rows, cols = (
+            _h5ad_axis(archive, name, size) for name, size in zip(("obs", "var"), matrix.shape, strict=True)
+        )
+    cells = Cells.from_scipy(matrix, duplicates)
+    return Cells(cells.by(0), rows, cols)
+
+
+def _h5ad_axis(archive: Any, name: str, size: int) -> Axis:
+    if name not in archive or "_index" not in archive[name].attrs:
+        return Axis.range(size)
+    labels = archive[name][archive[name].attrs["_index"]].asstr()[:]
+    return Axis.from_ids(labels)

@@ -1,0 +1,137 @@
+"""Which cells train, which choose, which judge.
+
+Enters: `Cells`, fractions and a seed. Leaves: parts of the same cells on the same axes, disjoint and together
+complete; or index arrays, for cells kept in another order (that of a file, say).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.data.cells import Cells
+
+Indices = NDArray[np.int64]
+
+
+def split_arrays(
+    n: int, test: float = 0.2, valid: float = 0.01, seed: int = 0
+) -> tuple[Indices, Indices, Indices]:
+    """Split the numbers 0..n-1 at random.
+
+    With ``p = default_rng(seed).permutation(n)``, the first ``round(test * n)`` entries of ``p`` are the test
+    part, the next ``round(valid * n)`` the validation part, and the rest the training part.
+
+    Parameters
+    ----------
+    n : int
+        Number of cells.
+    test, valid : float
+        Fractions, at least 0, together less than 1; 0 asks for an empty part.
+    seed : int
+
+    Returns
+    -------
+    train, valid, test : int64 arrays
+        In the order of the permutation.
+
+    Examples
+    --------
+    >>> from nmar.data import split_arrays
+    >>> [len(part) for part in split_arrays(100, test=0.2, valid=0.01, seed=0)]
+    [79, 1, 20]
+    """
+    for name, fraction in (("test", test), ("valid", valid)):
+        if not 0 <= fraction < 1:
+            raise ValueError(f"{name}={fraction!r} is not a fraction; pass 0 <= {name} < 1")
+    if test + valid >= 1:
+        raise ValueError(
+            f"test={test!r} and valid={valid!r} leave nothing to train on; their sum must be below 1"
+        )
+    n_test, n_valid = round(test * n), round(valid * n)
+    for name, fraction, size in (("test", test, n_test), ("valid", valid, n_valid)):
+        if fraction > 0 and size == 0:
+            raise ValueError(
+                f"{name}={fraction!r} of {n} cells is no cell at all; enlarge it, or pass {name}=0"
+            )
+    if n - n_test - n_valid < 1:
+        raise ValueError(f"test={test!r} and valid={valid!r} of {n} cells leave none to train on; lower them")
+    order = np.random.default_rng(seed).permutation(n).astype(np.int64, copy=False)
+    return order[n_test + n_valid :], order[n_test : n_test + n_valid], order[:n_test]
+
+
+def split(cells: Cells, test: float = 0.2, valid: float = 0.01, seed: int = 0) -> tuple[Cells, Cells, Cells]:
+    """Split the observed cells at random, as `split_arrays` does with their row-major numbers.
+
+    Parameters
+    ----------
+    cells : Cells
+    test, valid : float
+        Fractions, at least 0, together less than 1; 0 gives a part without cells.
+    seed : int
+
+    Returns
+    -------
+    train, valid, test : Cells
+        Disjoint, together complete, all on the axes of `cells`.
+
+    Examples
+    --------
+    >>> from nmar.data import Cells, split
+    >>> cells = Cells.from_arrays([0, 0, 1, 1, 2], [0, 1, 0, 1, 0], [1.0, 2, 3, 4, 5])
+    >>> [part.n_observed for part in split(cells, test=0.2, valid=0.2, seed=0)]
+    [3, 1, 1]
+    """
+    chosen = split_arrays(len(cells), test=test, valid=valid, seed=seed)
+    train, validation, held_out = (cells.select(_mask(part, len(cells))) for part in chosen)
+    return train, validation, held_out
+
+
+class EntryKFold:
+    """Cross-validation over cells: each cell is in the test part of exactly one fold.
+
+    Parameters
+    ----------
+    n_splits : int
+        Number of folds, at least 2.
+    shuffle : bool
+        True: folds at random; False: contiguous runs in row-major order.
+    random_state : int, optional
+        Seed of the shuffle.
+
+    Examples
+    --------
+    >>> from nmar.data import Cells, EntryKFold
+    >>> cells = Cells.from_arrays([0, 0, 1, 1], [0, 1, 0, 1], [1.0, 2, 3, 4])
+    >>> [(len(train), len(test)) for train, test in EntryKFold(2, random_state=0).split(cells)]
+    [(2, 2), (2, 2)]
+    """
+
+    def __init__(self, n_splits: int = 5, shuffle: bool = True, random_state: int | None = None) -> None:
+        if n_splits < 2:
+            raise ValueError(f"n_splits={n_splits!r}: pass at least 2")
+        self.n_splits = n_splits
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    def get_n_splits(self) -> int:
+        """Number of folds."""
+        return self.n_splits
+
+    def split(self, cells: Cells) -> Iterator[tuple[Cells, Cells]]:
+        """Yield (train, test) for each fold, both on the axes of `cells`."""
+        n = len(cells)
+        if n < self.n_splits:
+            raise ValueError(f"n_splits={self.n_splits} exceeds the {n} observed cells; lower it")
+        order = np.random.default_rng(self.random_state).permutation(n) if self.shuffle else np.arange(n)
+        for fold in np.array_split(order, self.n_splits):
+            held_out = _mask(fold, n)
+            yield cells.select(~held_out), cells.select(held_out)
+
+
+def _mask(places: NDArray[np.int64], n: int) -> NDArray[np.bool_]:
+    mask = np.zeros(n, dtype=bool)
+    mask[places] = True
+    return mask

@@ -1,0 +1,301 @@
+"""Tables on disk and their columns.
+
+Enters: a path and the names of the columns wanted. Leaves: those columns as arrays (csv, tsv, parquet), or a
+table written whole or not at all (`write_frame`). pyarrow is used where present; text needs only the standard
+library.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import lzma
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+Columns = dict[str, NDArray[Any]]
+Names = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The columns a user asked for; None leaves the choice to `names`."""
+
+    row: str | None = None
+    col: str | None = None
+    value: str | None = None
+
+    def given(self) -> dict[str, str]:
+        """The names that were asked for, by argument."""
+        named = {"row": self.row, "col": self.col, "value": self.value}
+        return {argument: name for argument, name in named.items() if name is not None}
+
+    def names(self, available: Sequence[str], file: Path) -> Names:
+        """The three columns: those asked for, else those called row, col, value, else the first three."""
+        given = self.given()
+        for argument, name in given.items():
+            if name not in available:
+                raise ValueError(
+                    f"{argument}={name!r} is not a column of {str(file)!r}; available: {list(available)}"
+                )
+        arguments = ("row", "col", "value")
+        if len(available) < 3:
+            raise ValueError(
+                f"path={str(file)!r} has columns {list(available)}, but row, col and value are needed; "
+                "check the delimiter (delimiter=';', say)"
+            )
+        defaults = arguments if set(arguments) <= set(available) else available[:3]
+        row, col, value = (given.get(key, name) for key, name in zip(arguments, defaults, strict=True))
+        if len({row, col, value}) < 3:
+            raise ValueError(
+                f"row={row!r}, col={col!r}, value={value!r} name one column twice; name all three"
+            )
+        return row, col, value
+
+
+def open_bytes(file: Path) -> IO[bytes]:
+    """The content of a file as bytes, decompressed according to its last ending."""
+    openers: dict[str, Callable[..., Any]] = {
+        ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": _open_zstandard,
+    }  # fmt: skip
+    stream: IO[bytes] = openers.get(file.suffix.lower(), open)(file, "rb")
+    return stream
+
+
+def _open_zstandard(file: Path, mode: str) -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        try:
+            import zstandard
+        except ImportError:
+            raise ImportError("reading .zst needs pyarrow: pip install 'nmar[io]'") from None
+        return zstandard.open(file, mode)
+    return io.BufferedReader(pyarrow.input_stream(str(file), compression="zstd"))
+
+
+def read_text(
+    file: Path, wanted: Wanted, separator: str, header: bool, text_ids: bool
+) -> tuple[Columns, Names]:
+    """The wanted columns of a csv or tsv file, numbers where every entry is one, and their names."""
+    labels = _labels(file, wanted, separator, header)
+    names = wanted.names(labels, file)
+    texts = names[:2] if text_ids else ()
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        return _parse_plain(file, labels, names, separator, header, texts), names
+    return _parse_arrow(file, labels, names, separator, header, texts), names
+
+
+def _labels(file: Path, wanted: Wanted, separator: str, header: bool) -> list[str]:
+    with open_bytes(file) as stream:
+        first = stream.readline().decode("utf-8-sig").rstrip("\r\n")
+    if not first.strip():
+        raise ValueError(
+            f"path={str(file)!r} is empty or begins with an empty line; begin with the column names"
+        )
+    labels = next(csv.reader([first], delimiter=separator))
+    if not header:
+        return [str(place) for place in range(len(labels))]
+    if not wanted.given() and all(_is_number(label) for label in labels):
+        raise ValueError(
+            f"path={str(file)!r}: the first line {first!r} looks like data, not like names; "
+            "pass header=False, or name the columns with row=, col=, value="
+        )
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"path={str(file)!r}: the header {labels} repeats a name; rename one")
+    return labels
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _parse_arrow(
+    file: Path, labels: list[str], names: Names, separator: str, header: bool, texts: Sequence[str]
+) -> Columns:
+    import pyarrow
+    from pyarrow import csv as arrow
+
+    convert = arrow.ConvertOptions(
+        include_columns=list(names),
+        column_types={name: pyarrow.string() for name in texts},
+        null_values=[""],  # an id may well be "NA" or "null"
+        strings_can_be_null=True,
+    )
+    try:
+        with open_bytes(file) as stream:
+            table = arrow.read_csv(
+                stream,
+                read_options=arrow.ReadOptions(column_names=labels, skip_rows=int(header)),
+                parse_options=arrow.ParseOptions(delimiter=separator),
+                convert_options=convert,
+            )
+    except pyarrow.ArrowInvalid as error:
+        if "Empty CSV" in str(error):  # a header and nothing else
+            return {name: np.empty(0) for name in names}
+        raise ValueError(f"path={str(file)!r} is not a table separated by {separator!r}: {error}") from None
+    return {name: _arrow_array(table.column(name)) for name in names}
+
+
+def _arrow_array(column: Any) -> NDArray[Any]:
+    import pyarrow
+
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    array: NDArray[Any] = column.to_numpy()
+    return array
+
+
+def _parse_plain(
+    file: Path, labels: list[str], names: Names, separator: str, header: bool, texts: Sequence[str]
+) -> Columns:
+    """The same without pyarrow: slower, no further package."""
+    places = [labels.index(name) for name in names]
+    columns: list[list[str]] = [[], [], []]
+    with open_bytes(file) as stream, io.TextIOWrapper(stream, "utf-8-sig", newline="") as text:
+        lines = csv.reader(text, delimiter=separator)
+        if header:
+            next(lines)
+        for line in lines:
+            if not line:
+                continue
+            if len(line) != len(labels):
+                raise ValueError(
+                    f"path={str(file)!r} is not a table separated by {separator!r}: line {lines.line_num} "
+                    f"has {len(line)} fields, expected {len(labels)}"
+                )
+            for column, place in zip(columns, places, strict=True):
+                column.append(line[place])
+    return {name: _infer(column, name in texts) for name, column in zip(names, columns, strict=True)}
+
+
+def _infer(column: list[str], as_text: bool) -> NDArray[Any]:
+    for kind in () if as_text else (np.int64, np.float64):
+        try:
+            return np.array([kind(entry) if entry else np.nan for entry in column], dtype=kind)
+        except ValueError:  # not every entry is of this kind (a NaN is no integer)
+            continue
+    array = np.empty(len(column), dtype=object)
+    array[:] = [entry or None for entry in column]
+    return array
+
+
+def read_parquet(file: Path, wanted: Wanted) -> tuple[Columns, Names]:
+    """The wanted columns of a parquet file, and their names."""
+    parquet = _parquet("reading")
+    import pyarrow
+
+    try:
+        available = parquet.read_schema(file).names
+    except pyarrow.ArrowInvalid as error:
+        raise ValueError(f"path={str(file)!r} is not a parquet file: {error}") from None
+    names = wanted.names(available, file)
+    table = parquet.read_table(file, columns=list(names))
+    return {name: _arrow_array(table.column(name)) for name in names}, names
+
+
+def _parquet(doing: str) -> Any:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise ImportError(f"{doing} parquet needs pyarrow: pip install 'nmar[io]'") from None
+    return parquet
+
+
+def write_frame(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> None:
+    """Write columns of equal length as a table, whole or not at all.
+
+    The table is written beside its destination and then put in place, so that a reader never sees half of it
+    and a failure leaves an older file as it was.
+
+    Parameters
+    ----------
+    path : path
+        Ends in csv, tsv or txt (also .gz), or parquet.
+    columns : mapping of names to arrays
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from nmar.data import write_frame
+    >>> path = os.path.join(tempfile.mkdtemp(), "out.tsv")
+    >>> write_frame(path, {"row": [1, 2], "mean": [0.5, 0.25]})
+    >>> open(path).read()
+    'row\\tmean\\n1\\t0.5\\n2\\t0.25\\n'
+    """
+    file = Path(path)
+    write = _writer(file)
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) != 1:
+        raise ValueError(f"columns: lengths {lengths} differ or there are none; pass arrays of one length")
+    if not file.parent.is_dir():
+        raise FileNotFoundError(
+            f"path={str(file)!r}: the folder {str(file.parent)!r} does not exist; create it"
+        )
+    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.", suffix=file.suffix)
+    os.close(handle)
+    try:
+        write(Path(temporary), columns)
+        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp makes files that only their owner can read
+        os.replace(temporary, file)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _writer(file: Path) -> Callable[[Path, Mapping[str, Any]], None]:
+    suffixes = [suffix.lower() for suffix in file.suffixes]
+    if suffixes and suffixes[-1] in (".parquet", ".pq"):
+        return _write_parquet
+    plain = suffixes[:-1] if suffixes and suffixes[-1] == ".gz" else suffixes
+    separators = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+    separator = separators.get(plain[-1]) if plain else None
+    if separator is None:
+        raise ValueError(
+            f"path={str(file)!r}: the ending names the format; use .csv, .tsv (also .gz) or .parquet"
+        )
+    return lambda temporary, columns: _write_text(temporary, columns, separator)
+
+
+def _write_text(file: Path, columns: Mapping[str, Any], separator: str) -> None:
+    opener: Any = gzip.open if file.suffix.lower() == ".gz" else open
+    # tolist() gives Python numbers, whose text reads back as the same number.
+    listed = [np.asarray(column).tolist() for column in columns.values()]
+    with opener(file, "wt", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*listed, strict=True))
+
+
+def _write_parquet(file: Path, columns: Mapping[str, Any]) -> None:
+    parquet = _parquet("writing")
+    import pyarrow
+
+    parquet.write_table(pyarrow.table({name: pyarrow.array(_plain(c)) for name, c in columns.items()}), file)
+
+
+def _plain(column: Any) -> Any:
+    array = np.asarray(column)
+    return array.tolist() if array.dtype.kind in "OU" else array

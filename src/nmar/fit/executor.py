@@ -1,0 +1,62 @@
+"""Where block tasks run: in this thread, or in a pool of threads that share memory.
+
+Blocks depend on the data alone and results are summed in the order of the blocks, so the number of threads
+changes no bit of the answer. Kernels release the GIL.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+Block = tuple[int, int]
+
+
+class Serial:
+    """Every task in the calling thread."""
+
+    def map(self, task: Callable[[Block], Any], blocks: Iterable[Block]) -> list[Any]:
+        """``[task(b) for b in blocks]``."""
+        return [task(block) for block in blocks]
+
+
+class Threads:
+    """Tasks in a pool of threads; results in the order of the blocks."""
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        self._pool = pool
+
+    def map(self, task: Callable[[Block], Any], blocks: Iterable[Block]) -> list[Any]:
+        """``[task(b) for b in blocks]``, several at once."""
+        return list(self._pool.map(task, blocks))
+
+
+def available_cpus() -> int:
+    """Processors this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on Linux
+        return os.cpu_count() or 1
+
+
+def resolve_jobs(n_jobs: int | None) -> int:
+    """Number of threads for ``n_jobs``: None is all processors, −1 too, −2 all but one, as in scikit-learn."""
+    if n_jobs is None:
+        return available_cpus()
+    if n_jobs == 0 or int(n_jobs) != n_jobs:
+        raise ValueError(f"n_jobs={n_jobs!r}; give a positive number of threads, -1 for all, or None")
+    return max(1, available_cpus() + 1 + n_jobs) if n_jobs < 0 else int(n_jobs)
+
+
+@contextmanager
+def threads(n_jobs: int | None = None) -> Iterator[Serial | Threads]:
+    """An executor for the length of a fit."""
+    jobs = resolve_jobs(n_jobs)
+    if jobs == 1:
+        yield Serial()
+        return
+    with ThreadPoolExecutor(jobs) as pool:
+        yield Threads(pool)

@@ -1,0 +1,114 @@
+"""From settings and cells to a law, what a sweep reads, and the first state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.data.cells import Cells
+from nmar.models.coupled import Law, Observed, Pair, Shared, State
+from nmar.models.missingness import Pattern
+from nmar.models.protocol import DataModel
+from nmar.prob.linkage import Linkage
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A fit about to start."""
+
+    law: Law
+    observed: Observed
+    state: State
+
+
+def leading_axis(cells: Cells) -> int:
+    """The longer axis leads each sweep, so that a transposed matrix gives the transposed answer."""
+    return 0 if cells.shape[0] >= cells.shape[1] else 1
+
+
+def observe(cells: Cells, law: Law, hidden: Cells | None, center: float, dtype: Any) -> Observed:
+    """Cells as the law sees them: values centred and stored as asked, classes where the family needs them."""
+    values = (cells.values.astype(np.float64) - center).astype(dtype)
+    seen = cells.with_values(values)
+    if not law.family.needs_values:
+        return Observed(seen, hidden)
+    distinct, group = np.unique(values.astype(np.float64), return_inverse=True)
+    return Observed(seen, hidden, group.astype(np.int32), None, len(distinct), distinct)
+
+
+def center_of(cells: Cells, law: Law, linkage: Linkage) -> float:
+    """The mean of the values for the Gaussian; a scale linkage is not invariant under it, so 0 there."""
+    if law.family.name != "gaussian" or linkage.mean == "scale":
+        return 0.0
+    return float(np.mean(cells.values, dtype=np.float64))
+
+
+def begin(
+    cells: Cells,
+    data: DataModel,
+    linkage: Linkage,
+    pattern: Pattern,
+    *,
+    control: bool = False,
+    hidden: Cells | None = None,
+    seed: Any = 0,
+    dtype: Any = np.float64,
+) -> Problem:
+    """Assemble a fit: streams of random numbers for the two models are separate, so neither moves the other."""
+    lead = leading_axis(cells)
+    law = Law(pattern, data, lead, control, dtype=dtype)
+    linkage.supports(law.family)
+    law.family.check_values(cells.values)
+    center = center_of(cells, law, linkage)
+    observed = observe(cells, law, hidden, center, dtype)
+    for_pattern, for_data = (np.random.default_rng(s) for s in seed_sequence(seed).spawn(2))
+    patterns = {}
+    for axis in (lead, 1 - lead):
+        degree = np.diff(cells.by(axis).indptr)  # type: ignore[arg-type]
+        patterns[axis] = pattern.init(cells.shape[axis], degree, cells.density, for_pattern)
+    start = data.init(observed.cells, lead, for_data)
+    sides = (Pair(patterns[0], start.rows), Pair(patterns[1], start.cols))
+    spread = float(np.std(cells.values, dtype=np.float64)) or 1.0
+    shared = Shared(
+        dispersion=first_dispersion(law, observed.cells.values),
+        linkage=linkage.start(spread),
+        data=start.globals,
+        rate=1.0 if control else None,
+        center=center,
+    )
+    return Problem(law, observed, State((cast(sides[0], dtype), cast(sides[1], dtype)), shared))
+
+
+def first_dispersion(law: Law, values: Array) -> float:
+    """Where the dispersion starts: half the variance for the Gaussian, 1 otherwise, or what the model fixes."""
+    given = getattr(law.data, "dispersion", None)
+    if given is not None:
+        return float(given)
+    if law.family.name != "gaussian":
+        return 1.0
+    return 0.5 * float(np.var(values, dtype=np.float64)) or 1.0
+
+
+def seed_sequence(seed: Any) -> np.random.SeedSequence:
+    """A seed sequence from an integer, None, a generator or a RandomState."""
+    if isinstance(seed, np.random.SeedSequence):
+        return seed
+    if isinstance(seed, np.random.Generator):
+        return np.random.SeedSequence(int(seed.integers(2**63)))
+    if isinstance(seed, np.random.RandomState):
+        return np.random.SeedSequence(int(seed.randint(2**31)))
+    return np.random.SeedSequence(seed)
+
+
+def cast(record: Any, dtype: Any) -> Any:
+    """Store every array of a record of factors as ``dtype``."""
+    if isinstance(record, np.ndarray):
+        return record.astype(dtype, copy=False)
+    if record is None or not hasattr(record, "__dataclass_fields__"):
+        return record
+    return type(record)(**{name: cast(getattr(record, name), dtype) for name in record.__dataclass_fields__})

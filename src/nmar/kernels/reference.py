@@ -1,0 +1,240 @@
+"""NumPy kernels: the definition that every other backend must equal.
+
+Vectorised over the cells of a block, so temporaries are as large as a block, never as the matrix.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from scipy.special import logsumexp
+
+from nmar.kernels.spec import (
+    BINOMIAL,
+    EMPTY_INT,
+    FAMILIES,
+    GAUSSIAN,
+    KINDS,
+    KNOWN,
+    NEGATIVE_BINOMIAL,
+    OPEN,
+    PASSES,
+    Crossing,
+    Expectation,
+    Lines,
+    NormalPrior,
+    SideView,
+)
+from nmar.prob import counts
+from nmar.prob.factor import pack, unpack
+from nmar.prob.family import Gaussian, family
+
+Array = NDArray[Any]
+
+name = "reference"
+
+
+def _major(lines: Lines) -> Array:
+    return np.repeat(np.arange(len(lines.indptr) - 1), np.diff(lines.indptr))
+
+
+def _accumulate(lines: Lines, weight: Array, theirs: Array) -> Array:
+    """Σ_cells weight × the other side's line, per line of the block."""
+    shape = (len(lines.indptr) - 1, len(theirs))
+    return csr_matrix((weight, lines.indices, lines.indptr), shape=shape) @ theirs.astype(np.float64)
+
+
+def _rates(lines: Lines, mine: SideView, theirs: SideView) -> tuple[Array, Array]:
+    """log s and the allocation ϕ (cells, K) by log-sum-exp, so that no weight can underflow."""
+    logs = mine.log_weights[_major(lines)].astype(np.float64) + theirs.log_weights[lines.indices]
+    log_s = logsumexp(logs, axis=1)
+    return log_s, np.exp(logs - log_s[:, None])
+
+
+def _dot(a: Array, b: Array) -> Array:
+    return np.einsum("pk,pk->p", a.astype(np.float64), b.astype(np.float64))
+
+
+def moments(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> tuple[Array, Array]:
+    """E[μ], E[μ²] of each cell (Gaussian), or E[θ], E[Ψ(θ)] (scalar families)."""
+    i, j = _major(lines), lines.indices
+    first, second = _dot(mine.first[i], theirs.first[j]), np.zeros(len(i))
+    if crossing.diagonal:
+        a, b = mine.first[i].astype(np.float64), theirs.first[j].astype(np.float64)
+        va, vb = mine.second[i].astype(np.float64), theirs.second[j].astype(np.float64)
+        second = first**2 + np.sum(a**2 * vb + va * (b**2 + vb), axis=1)
+    else:
+        second = _dot(mine.second[i], theirs.second[j])
+    if crossing.allocate:
+        first = np.log(first) + mine.first_top[i] + theirs.first_top[j]
+    if lines.offset.size:
+        second = second + 2.0 * lines.offset * first + lines.offset**2
+        first = first + lines.offset
+    return first, second
+
+
+def _log_density(crossing: Crossing, y: Array, first: Array, second: Array, bins: slice) -> Array:
+    """f of every cell and bin (cells, bins)."""
+    y, first, second = y[:, None], first[:, None], second[:, None]
+    if crossing.family == GAUSSIAN:
+        phi1, delta = crossing.phi1[bins], crossing.delta[bins]
+        away = (y - delta) ** 2 - 2.0 * phi1 * (y - delta) * first + phi1**2 * second
+        return crossing.constant[bins] - 0.5 * crossing.inverse[bins] * away
+    law = family(FAMILIES[crossing.family])
+    return law.expected_log(y, first, second, crossing.inverse[bins])
+
+
+def _ceiling(crossing: Crossing, y: Array, first: Array, second: Array) -> Array:
+    """F ≥ sup_n f(n): f is unimodal in the dispersion, so its peak clipped to the table's range."""
+    if crossing.family == GAUSSIAN:
+        if crossing.mean_linkage:
+            return np.full(len(y), crossing.ceiling)
+        residual = y**2 - 2.0 * y * first + second
+        precision = crossing.inverse[0] * crossing.phi2[0]
+        phi = np.clip(residual * precision, crossing.low, crossing.high)
+        at_one = crossing.constant[0] + 0.5 * np.log(crossing.phi2[0])
+        return at_one - 0.5 * np.log(phi) - 0.5 * residual * precision / phi
+    law = family(FAMILIES[crossing.family])
+    if crossing.family == BINOMIAL:
+        return np.full(len(y), 0.0)  # log of a probability mass, never above 0 in expectation
+    x = np.clip(law.peak(y, second), crossing.dispersion * crossing.low, crossing.dispersion * crossing.high)
+    return law.expected_log(y, first, second, x)
+
+
+def _count_posterior(
+    crossing: Crossing, log_rate: Array, lines: Lines, first: Array, second: Array
+) -> tuple[counts.CountPosterior, bool]:
+    y = lines.values.astype(np.float64)
+    size = len(crossing.phi2)
+    density = _log_density(crossing, y, first, second, slice(None))
+    if crossing.kind == KNOWN:
+        q = np.zeros((len(y), size))
+        q[np.arange(len(y)), lines.group] = 1.0
+        chosen = density[np.arange(len(y)), lines.group]
+        return counts.CountPosterior(chosen, q, np.ones(len(y))), False
+    found = counts.posterior(log_rate, KINDS[crossing.kind], density)
+    if crossing.kind != OPEN:
+        return found, False
+    ceiling = _ceiling(crossing, y, first, second)
+    return found, not np.all(counts.complete(log_rate, found.log_z, ceiling, size))
+
+
+def _weights(crossing: Crossing, q: Array, y: Array, first: Array) -> tuple[Array, Array]:
+    """What crosses to the data model: weights of ``first`` and of ``second`` (theory.md, Crossing)."""
+    if crossing.family == GAUSSIAN:
+        scale = crossing.inverse * crossing.phi1
+        linear = y * (q @ scale) - q @ (scale * crossing.delta)  # ωt
+        return linear, q @ (scale * crossing.phi1)  # ω = E[φ1²/φ2] E[1/σ²]: errata F2
+    return y, q @ crossing.inverse  # κE[φ]: errata F4
+
+
+def expect(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:
+    """E-step and accumulation of one block; see spec.py."""
+    y = lines.values.astype(np.float64)
+    log_s, share = _rates(lines, mine, theirs)
+    first, second = moments(lines, mine, theirs, crossing)
+    if not np.all(np.isfinite(first)):
+        raise FloatingPointError("the data model returned a moment that is not finite")
+    rate = np.full(len(y), crossing.log_rate) if crossing.separate else log_s
+    found, short = _count_posterior(crossing, rate, lines, first, second)
+    log_z, mean, q = found.log_z, found.mean, found.probability
+    count = float(mean.sum())
+    if crossing.separate:
+        log_z = log_z - (0.0 if crossing.kind == KNOWN else crossing.log_norm)
+        log_z = log_z + counts.log_weights(log_s, "tail", 1)[0][:, 0]
+        mean = counts.truncated_mean(np.exp(log_s))
+    linear, quadratic = _weights(crossing, q, y, first)
+    if lines.offset.size:
+        linear = linear - quadratic * lines.offset
+    if crossing.allocate:
+        # y is shared among components in proportion to a_k b_k: Σ_j (y / Σ_k a_k b_k) b_k, times a_k
+        linear = linear / np.exp(first - mine.first_top[_major(lines)] - theirs.first_top[lines.indices])
+    pattern = np.zeros((len(lines.indptr) - 1, share.shape[1]))
+    np.add.at(pattern, _major(lines), mean[:, None] * share)
+    moved = _accumulate(lines, linear, theirs.first)
+    if crossing.allocate:
+        moved = moved * mine.first
+    return Expectation(
+        pattern,
+        moved,
+        _accumulate(lines, quadratic, theirs.second),
+        float(log_z.sum()),
+        count,
+        q,
+        EMPTY_INT,
+        short,
+    )
+
+
+def _basis(crossing: Crossing, y: Array, first: Array, second: Array) -> Array:
+    """Per-cell features whose q(n)-weighted sums are the n-vectors (V, cells)."""
+    if crossing.family == GAUSSIAN:
+        return np.stack(Gaussian().statistics(y, first, second, mean_linkage=crossing.mean_linkage))
+    return np.stack(family(FAMILIES[crossing.family]).statistics(y, first, second))
+
+
+def statistics(
+    lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, held: Expectation
+) -> tuple[Array, Array]:
+    """n-vectors of the block with q(n) held; see spec.py."""
+    y = lines.values.astype(np.float64)
+    first, second = moments(lines, mine, theirs, crossing)
+    vectors = _basis(crossing, y, first, second) @ held.probability
+    by_group = np.zeros((crossing.groups, held.probability.shape[1]))
+    if crossing.family in (NEGATIVE_BINOMIAL, BINOMIAL):
+        np.add.at(by_group, lines.group, held.probability)
+    return vectors, by_group
+
+
+def solve_normal(
+    linear: Array, quadratic: Array, constant: Array, prior: NormalPrior
+) -> tuple[Array, Array, Array]:
+    """Normal posterior of each line: precision = prior + Σ ω E[bb'], right side = prior + Σ ωt b − known part.
+
+    ``constant`` (d,) holds the values of the coordinates that are not free.
+    """
+    n, d = linear.shape
+    free = np.flatnonzero(prior.free)
+    fixed = np.flatnonzero(~prior.free)
+    mean = np.tile(constant.astype(np.float64), (n, 1))
+    spread = np.zeros((n, d, d))
+    log_det = np.zeros(n)
+    if free.size and n:
+        full = unpack(quadratic.astype(np.float64), d)
+        precision = full[:, free[:, None], free] + np.diag(prior.precision[free])
+        right = linear[:, free] + prior.precision[free] * prior.mean[free]
+        right = right - full[:, free[:, None], fixed] @ constant[fixed]
+        covariance = np.linalg.inv(precision)
+        mean[:, free] = np.einsum("nij,nj->ni", covariance, right)
+        spread[:, free[:, None], free] = covariance
+        log_det = -np.linalg.slogdet(precision)[1]
+    return mean, pack(spread), log_det
+
+
+def descend(
+    lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior
+) -> tuple[Expectation, Array, Array]:
+    """Coordinate descent on diagonal normal lines: each coordinate's exact optimum given the others, in turn."""
+    y = lines.values.astype(np.float64)
+    found = expect(lines, mine, theirs, crossing)
+    first, _ = moments(lines, mine, theirs, crossing)
+    linear, weight = _weights(crossing, found.probability, y, first)
+    mean, variance = mine.first.astype(np.float64), np.zeros_like(mine.first, np.float64)
+    b = theirs.first[lines.indices].astype(np.float64)
+    vb = theirs.second[lines.indices].astype(np.float64)
+    for i in range(len(mean)):
+        cells = slice(lines.indptr[i], lines.indptr[i + 1])
+        w, residual = weight[cells], linear[cells] - weight[cells] * first[cells]
+        for _ in range(PASSES):
+            for k in np.flatnonzero(prior.free):
+                noise = w @ vb[cells, k]
+                precision = prior.precision[k] + w @ b[cells, k] ** 2 + noise
+                pull = b[cells, k] @ residual - noise * mean[i, k]
+                step = (pull + prior.precision[k] * (prior.mean[k] - mean[i, k])) / precision
+                residual = residual - w * b[cells, k] * step
+                mean[i, k] += step
+                variance[i, k] = 1.0 / precision
+    return found, mean, variance

@@ -1,0 +1,212 @@
+"""Gaussian bilinear models: y_ij ~ N(⟨a_i, b_j⟩, ·), normal lines of which some coordinates are known constants.
+
+Factorization with biases, effects and regression are one model with different coordinates:
+
+    factorization   a_i = (factors, bias_i, 1)    b_j = (factors, 1, bias_j)
+    effects         a_i = (bias_i, 1)             b_j = (1, bias_j)
+    regression      a_i = coefficients            b_j = x_j, known
+
+Full covariance: features are E[a] and packed E[aa'], so that E[μ] and E[μ²] are plain inner products and the
+update is one solve per line (theory.md, Gaussian crossing). Because the constants sit inside the vectors, the
+covariance between a line's factors and its bias enters the right side by itself.
+Diagonal covariance: features are means and variances; the update is coordinate descent inside the kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.data.cells import Cells
+from nmar.kernels.spec import Expectation, Kernels, NormalPrior
+from nmar.models.predictive import NormalPredictive
+from nmar.models.protocol import Features, Start
+from nmar.prob.factor import NormalFactor, pack
+from nmar.prob.statistics import Statistics
+
+Array = NDArray[Any]
+
+FLOOR = 1e-8  # smallest prior variance empirical Bayes may reach: a switched-off factor
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """What the coordinates of one axis are.
+
+    Attributes
+    ----------
+    free : unknown, with a normal prior; the others are known
+    constant : value of a coordinate that is the same known number on every line
+    learned : prior variance set by empirical Bayes
+    bias : which coordinate is the line's own intercept (started at its shrunken mean), or -1
+    known : (n, d) lines that are known altogether (covariates), or None
+    """
+
+    free: tuple[bool, ...]
+    constant: tuple[float, ...]
+    learned: tuple[bool, ...]
+    bias: int = -1
+    known: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Priors:
+    """Normal priors of the lines, per axis: mean and variance of each coordinate.
+
+    ``lead`` is the axis that sweeps update first; its factors keep unit prior variance, which fixes their scale.
+    """
+
+    mean: tuple[Array, Array]
+    variance: tuple[Array, Array]
+    lead: int
+
+
+@dataclass(frozen=True)
+class Bilinear:
+    """A Gaussian bilinear data model; see the module's docstring.
+
+    Parameters
+    ----------
+    axes : coordinates of rows and of columns
+    covariance : "full" or "diagonal"
+    rank : how many leading coordinates are latent factors on both sides (they need a random start)
+    """
+
+    axes: tuple[Coordinates, Coordinates]
+    covariance: str = "full"
+    rank: int = 0
+    prior_mean: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    family: str = "gaussian"
+    allocates: bool = False
+
+    @property
+    def diagonal(self) -> bool:
+        """Coordinate descent on diagonal normal lines."""
+        return self.covariance == "diagonal"
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates d."""
+        return len(self.axes[0].free)
+
+    def _free(self, axis: int) -> Array:
+        return np.array(self.axes[axis].free, bool)
+
+    def _constant(self, axis: int) -> Array:
+        return np.array(self.axes[axis].constant, np.float64)
+
+    def prior(self, axis: int, shared: Priors) -> NormalPrior:
+        """The prior of one axis as the kernels read it."""
+        return NormalPrior(shared.mean[axis], 1.0 / shared.variance[axis], self._free(axis))
+
+    def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
+        """Biases from shrunken line means, factors of the axis that is *not* updated first at random.
+
+        Values are expected centred. The leading axis has unit prior variance for factors; the other axis learns
+        one per factor, so unused factors switch off.
+        """
+        spread = float(np.var(cells.values)) or 1.0
+        means = self.prior_mean or ((0.0,) * self.size, (0.0,) * self.size)
+        variance = [np.full(self.size, spread), np.full(self.size, spread)]
+        variance[lead][: self.rank] = 1.0
+        variance[1 - lead][: self.rank] = spread / max(self.rank, 1)
+        shared = Priors((np.array(means[0]), np.array(means[1])), (variance[0], variance[1]), lead)
+        sides = [self._start(cells, axis, axis == lead, shared, rng) for axis in (lead, 1 - lead)]
+        return Start(sides[lead], sides[1 - lead], shared)
+
+    def _start(
+        self, cells: Cells, axis: int, leads: bool, shared: Priors, rng: np.random.Generator
+    ) -> NormalFactor:
+        known = self.axes[axis].known
+        lines = cells.by(axis)
+        if known is not None:
+            return self._factor(np.asarray(known, np.float64), np.zeros((lines.n, self.size)), axis)
+        free = self._free(axis)
+        mean = np.tile(self._constant(axis), (lines.n, 1))
+        mean[:, free] = shared.mean[axis][free]
+        variances = np.tile(np.where(free, 0.1 * shared.variance[axis], 0.0), (lines.n, 1))
+        if not leads:
+            noise = rng.normal(size=(lines.n, self.rank))
+            mean[:, : self.rank] += np.sqrt(0.1 * shared.variance[axis][: self.rank]) * noise
+            if self.axes[axis].bias >= 0:
+                sums = np.bincount(lines.major(), weights=lines.values, minlength=lines.n)
+                mean[:, self.axes[axis].bias] += sums / (np.diff(lines.indptr) + 10.0)
+        return self._factor(mean, variances, axis)
+
+    def _factor(self, mean: Array, variances: Array, axis: int) -> NormalFactor:
+        """A factor with independent coordinates, stored as the covariance setting asks."""
+        free = self._free(axis)
+        log_det = np.log(variances[:, free]).sum(axis=1) if free.any() else np.zeros(len(mean))
+        if self.diagonal:
+            return NormalFactor(mean, variances, log_det)
+        spread = pack(variances[:, :, None] * np.eye(self.size))
+        return NormalFactor(mean, spread, log_det)
+
+    def features(self, side: NormalFactor, axis: int, shared: Priors) -> Features:
+        """E[a] and packed E[aa'], or means and variances."""
+        return Features(side.mean, side.spread if self.diagonal else side.second_moment())
+
+    def update(
+        self, side: NormalFactor, axis: int, shared: Priors, found: Expectation, kernels: Kernels
+    ) -> NormalFactor:
+        """Full-covariance posterior: precision = prior + Σ ω E[bb'], right side = prior + Σ ωt E[b]."""
+        if not any(self.axes[axis].free):
+            return side
+        prior = self.prior(axis, shared)
+        mean, spread, log_det = kernels.solve_normal(
+            found.linear, found.quadratic, self._constant(axis), prior
+        )
+        dtype = side.mean.dtype
+        return NormalFactor(mean.astype(dtype), spread.astype(dtype), log_det)
+
+    def descended(self, side: NormalFactor, axis: int, mean: Array, variance: Array) -> NormalFactor:
+        """The side after the kernel's coordinate descent."""
+        free = self._free(axis)
+        if not free.any():
+            return side
+        dtype = side.mean.dtype
+        log_det = np.log(variance[:, free]).sum(axis=1)
+        return NormalFactor(mean.astype(dtype), variance.astype(dtype), log_det)
+
+    def learn(self, side: NormalFactor, axis: int, shared: Priors, stats: Statistics | None) -> Priors:
+        """Empirical Bayes: the prior variance of a learned coordinate is mean_j E[(b_jk − prior mean)²]."""
+        learned = np.array(self.axes[axis].learned, bool)
+        if axis == shared.lead:
+            learned[: self.rank] = False
+        if not learned.any():
+            return shared
+        away = (side.mean.astype(np.float64) - shared.mean[axis]) ** 2 + side.variances
+        found = np.where(learned, np.maximum(away.mean(axis=0), FLOOR), shared.variance[axis])
+        variance = list(shared.variance)
+        variance[axis] = found
+        return replace(shared, variance=(variance[0], variance[1]))
+
+    def predictive(self, rows: NormalFactor, cols: NormalFactor, shared: Priors) -> NormalPredictive:
+        """E[μ] and Var[μ] of paired lines."""
+        a, b = (self.features(side, axis, shared) for axis, side in enumerate((rows, cols)))
+        mean = np.einsum("pk,pk->p", a.first, b.first, dtype=np.float64)
+        if self.diagonal:
+            va, vb = a.second, b.second
+            spread = a.first**2 * vb + va * (b.first**2 + vb)
+            variance = spread.sum(axis=1, dtype=np.float64)
+        else:
+            # S_a on E[bb'] plus S_b on E[a]E[a]': sums of non-negative terms, no cancellation
+            variance = np.einsum("pk,pk->p", rows.spread, b.second, dtype=np.float64)
+            variance += np.einsum("pk,pk->p", a.second - rows.spread, cols.spread, dtype=np.float64)
+        return NormalPredictive(mean[:, None], np.maximum(variance, 0.0)[:, None])
+
+    def prior_line(self, axis: int, side: NormalFactor, shared: Priors) -> NormalFactor:
+        """The line of an id that was never seen: the prior (a known axis: its mean line)."""
+        if self.axes[axis].known is not None:
+            return self._factor(side.mean.mean(axis=0, keepdims=True), np.zeros((1, self.size)), axis)
+        free = self._free(axis)
+        mean = np.where(free, shared.mean[axis], self._constant(axis))[None, :]
+        return self._factor(mean, np.where(free, shared.variance[axis], 0.0)[None, :], axis)
+
+    def divergence(self, side: NormalFactor, axis: int, shared: Priors) -> float:
+        """KL of the free coordinates of one side from their prior."""
+        return side.divergence(self._free(axis), shared.mean[axis], shared.variance[axis])
+

@@ -1,0 +1,351 @@
+"""The coupled model: a missingness pattern, a data model, and the count posterior between them.
+
+Enters: a law (settings), a state (variational factors and shared parameters) and observed cells. Leaves: the next
+state of one side, the n-vectors of the M-steps, and the bound. One half sweep serves rows and columns, every
+data model, every linkage, the control and the two-stage baseline (theory.md, Bound and coordinate ascent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from nmar.data.cells import Cells
+from nmar.kernels.spec import (
+    EMPTY_FLOAT,
+    EMPTY_INT,
+    FAMILIES,
+    GAUSSIAN,
+    KINDS,
+    OPEN,
+    Crossing,
+    Kernels,
+    Lines,
+    SideView,
+)
+from nmar.models.missingness import Pattern, PatternSide
+from nmar.models.protocol import DataModel
+from nmar.prob import counts, learn
+from nmar.prob.family import Family, Gaussian, family
+from nmar.prob.linkage import Linkage
+from nmar.prob.statistics import Statistics
+
+Array = NDArray[Any]
+
+BLOCK = 1 << 15  # cells of one block: q(n) is held for a block at a time, never for the matrix
+
+
+class TableTooShort(Exception):
+    """An open table of counts ended before a cell's sum had converged; the half sweep is repeated, longer."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """One side of both models."""
+
+    pattern: PatternSide
+    data: Any
+
+    def take(self, lines: slice | Array) -> Pair:
+        """The chosen lines."""
+        return Pair(self.pattern.take(lines), self.data.take(lines))
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What all cells share.
+
+    Attributes
+    ----------
+    dispersion : σ² of the Gaussian, κ of the other families
+    linkage : φ and, with a mean linkage, φ1 and δ
+    data : the data model's own shared parameters
+    rate : Λ̄ of the tail-only control, else None
+    center : what was subtracted from the values before fitting
+    table_size : counts covered by an open table
+    """
+
+    dispersion: float
+    linkage: Linkage
+    data: Any
+    rate: float | None = None
+    center: float = 0.0
+    table_size: int = 32
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Everything that is fitted. Immutable: each update returns a new one."""
+
+    sides: tuple[Pair, Pair]
+    shared: Shared
+
+    def with_side(self, axis: int, pair: Pair) -> State:
+        """The state with one side replaced."""
+        return State((pair, self.sides[1]) if axis == 0 else (self.sides[0], pair), self.shared)
+
+
+@dataclass(frozen=True)
+class Law:
+    """Settings of the model: they do not change during a fit.
+
+    Parameters
+    ----------
+    pattern, data : the two models
+    lead : axis that a sweep updates first
+    control : counts share one rate Λ̄; the pattern is fitted as if ignorable (theory.md, Control)
+    pattern_fixed : leave the pattern as it is (second stage of the two-stage baseline)
+    dtype : storage of the factors
+    """
+
+    pattern: Pattern
+    data: DataModel
+    lead: int = 0
+    control: bool = False
+    pattern_fixed: bool = False
+    dtype: Any = np.float64
+
+    @property
+    def family(self) -> Family:
+        """Family of the values."""
+        return family(self.data.family)
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """The cells a sweep reads, with what belongs to each cell.
+
+    Attributes
+    ----------
+    cells : values as the model sees them (centred)
+    hidden : cells that are neither observed nor missing, or None
+    group : class of each cell in row-major order (known bins; distinct values), or None
+    offset : known part of E[μ] of each cell in row-major order, or None
+    groups : number of classes
+    distinct : values of the classes, for families that need them
+    """
+
+    cells: Cells
+    hidden: Cells | None = None
+    group: Array | None = None
+    offset: Array | None = None
+    groups: int = 0
+    distinct: Array | None = None
+
+    def block(self, axis: int, start: int, stop: int) -> Lines:
+        """Lines ``start`` … ``stop`` of an axis as the kernels read them."""
+        whole = self.cells.by(axis)  # type: ignore[arg-type]
+        part = whole.lines(start, stop)
+        cells = slice(int(whole.indptr[start]), int(whole.indptr[stop]))
+        group = EMPTY_INT if self.group is None else self._along(self.group, axis, cells)
+        offset = EMPTY_FLOAT if self.offset is None else self._along(self.offset, axis, cells)
+        return Lines(part.indptr, part.indices, part.values, group, offset)
+
+    def _along(self, per_cell: Array, axis: int, cells: slice) -> Array:
+        if axis == 0:
+            return per_cell[cells]
+        return per_cell[self.cells.order(1)[cells]]
+
+
+@dataclass(frozen=True, eq=False)
+class Info:
+    """Additive results of a half sweep: Σ log Z of the state it started from, and n-vectors with q(n) held."""
+
+    log_z: float
+    stats: Statistics
+
+
+class Executor(Protocol):
+    """Runs independent block tasks; results come back in order whatever ran first."""
+
+    def map(self, task: Callable[[tuple[int, int]], Any], blocks: Iterable[tuple[int, int]]) -> list[Any]:
+        """``[task(b) for b in blocks]``."""
+        ...
+
+
+def crossing(law: Law, shared: Shared, groups: int = 0) -> Crossing:
+    """Tables over the bins of q(n), for the present shared parameters."""
+    linkage, code = shared.linkage, FAMILIES.index(law.data.family)
+    kind = KINDS.index(linkage.bins)
+    size = shared.table_size if kind == OPEN else None
+    phi2 = linkage.bin_table(size)
+    phi1, delta = linkage.mean_tables(size)
+    low, high = linkage.limits
+    if code == GAUSSIAN:
+        inverse = 1.0 / (shared.dispersion * phi2)
+        constant = 0.5 * np.log(inverse / (2.0 * np.pi))
+    else:
+        inverse, constant = shared.dispersion * phi2, np.zeros_like(phi2)
+    linear_table = linkage.name == "compound" or (linkage.name == "exponential" and high > 1.0)
+    rate = shared.rate if shared.rate is not None else 1.0
+    return Crossing(
+        family=code,
+        kind=kind,
+        separate=law.control or law.pattern_fixed,
+        allocate=law.data.allocates,
+        diagonal=law.data.diagonal,
+        mean_linkage=linkage.mean is not None,
+        concave=linear_table and code != GAUSSIAN,
+        log_rate=float(np.log(rate)),
+        log_norm=float(counts.log_truncation(np.array(rate))),
+        dispersion=float(shared.dispersion),
+        phi1=np.ascontiguousarray(phi1, np.float64),
+        delta=np.ascontiguousarray(delta, np.float64),
+        phi2=np.ascontiguousarray(phi2, np.float64),
+        constant=constant,
+        inverse=inverse,
+        log_factorial=gammaln(np.arange(len(phi2) + 3) + 1.0),
+        ceiling=float(-0.5 * np.log(2.0 * np.pi * shared.dispersion * low)) if code == GAUSSIAN else 0.0,
+        low=float(low),
+        high=float(high),
+        groups=groups,
+    )
+
+
+def view(pair: Pair, axis: int, law: Law, shared: Shared) -> SideView:
+    """A side as the kernels read it: exp E[log u] with each line's largest entry taken out, and features."""
+    logs = pair.pattern.weights.log_mean
+    top = logs.max(axis=1)
+    features = law.data.features(pair.data, axis, shared.data)
+    scale = np.zeros(len(top), logs.dtype) if features.top is None else features.top
+    first, second = np.ascontiguousarray(features.first), np.ascontiguousarray(features.second)
+    return SideView(np.exp(logs - top[:, None]), top, logs, first, scale, second)
+
+
+def exposure(axis: int, state: State, hidden: Cells | None) -> Array:
+    """Σ_j E[v_jk] that a line of ``axis`` is exposed to: (K,), or (n, K) where hidden cells are taken out."""
+    other = state.sides[1 - axis].pattern.weights.mean.astype(np.float64)
+    total = other.sum(axis=0)
+    if hidden is None or hidden.n_observed == 0:
+        return total
+    lines = hidden.by(axis)  # type: ignore[arg-type]
+    return total - _sum_lines(lines.indptr, lines.indices, other)
+
+
+def _sum_lines(indptr: Array, indices: Array, other: Array) -> Array:
+    """Σ over a line's cells of the other side's vectors."""
+    from scipy.sparse import csr_matrix
+
+    ones = np.ones(len(indices))
+    return csr_matrix((ones, indices, indptr), shape=(len(indptr) - 1, len(other))) @ other
+
+
+def half_sweep(
+    axis: int, state: State, observed: Observed, law: Law, kernels: Kernels, executor: Executor
+) -> tuple[Pair, Info, int]:
+    """Update all lines of ``axis`` given the other side and the shared parameters.
+
+    Returns the new side, the half sweep's information, and the size of open table that sufficed.
+    """
+    shared = state.shared
+    while True:
+        try:
+            pair, info = _half_sweep(axis, State(state.sides, shared), observed, law, kernels, executor)
+            return pair, info, shared.table_size
+        except TableTooShort:
+            shared = replace(shared, table_size=2 * shared.table_size)
+
+
+def _half_sweep(
+    axis: int, state: State, observed: Observed, law: Law, kernels: Kernels, executor: Executor
+) -> tuple[Pair, Info]:
+    shared, mine = state.shared, state.sides[axis]
+    theirs = view(state.sides[1 - axis], 1 - axis, law, shared)
+    table = crossing(law, shared, observed.groups)
+    exposed = exposure(axis, state, observed.hidden)
+
+    def task(block: tuple[int, int]) -> tuple[Pair, float, float, Array, Array]:
+        lines, part = observed.block(axis, *block), mine.take(slice(*block))
+        before = view(part, axis, law, shared)
+        if law.data.diagonal:
+            prior = law.data.prior(axis, shared.data)  # type: ignore[attr-defined]
+            found, mean, variance = kernels.descend(lines, before, theirs, table, prior)
+        else:
+            found = kernels.expect(lines, before, theirs, table)
+        if found.short:
+            raise TableTooShort
+        if law.data.diagonal:
+            data = law.data.descended(part.data, axis, mean, variance)  # type: ignore[attr-defined]
+        else:
+            data = law.data.update(part.data, axis, shared.data, found, kernels)
+        exposed_block = exposed if exposed.ndim == 1 else exposed[block[0] : block[1]]
+        pattern = part.pattern
+        if not law.pattern_fixed:
+            pattern = law.pattern.update(pattern, found.pattern, exposed_block)
+        after = before._replace(**_features(law, data, axis, shared))
+        vectors, by_value = kernels.statistics(lines, after, theirs, table, found)
+        return Pair(pattern, data), found.log_z, found.count, vectors, by_value
+
+    results = executor.map(task, observed.cells.by(axis).chunks(BLOCK))  # type: ignore[arg-type]
+    return join([r[0] for r in results]), _gather(results, observed, law, shared)
+
+
+def _features(law: Law, data: Any, axis: int, shared: Shared) -> dict[str, Array]:
+    """The data part of a view after an update (the pattern's part is not read by ``statistics``)."""
+    new = law.data.features(data, axis, shared.data)
+    found = {"first": np.ascontiguousarray(new.first), "second": np.ascontiguousarray(new.second)}
+    return found if new.top is None else {**found, "first_top": new.top}
+
+
+def _gather(results: list[Any], observed: Observed, law: Law, shared: Shared) -> Info:
+    """Sum the blocks' results, always in the order of the blocks."""
+    log_z, count, vectors, by_value = (sum(r[k] for r in results) for k in (1, 2, 3, 4))
+    if not np.isfinite(log_z):
+        raise FloatingPointError(
+            "the bound is not finite: a value is too extreme for the present dispersion; check the data for outliers"
+            " or rescale the values"
+        )
+    return Info(log_z, statistics(law, shared, vectors, by_value, count, observed.distinct))
+
+
+def statistics(
+    law: Law, shared: Shared, vectors: Array, by_value: Array, count: float, distinct: Array | None
+) -> Statistics:
+    """n-vectors under the names their family knows them by."""
+    names = law.family.basis
+    if isinstance(law.family, Gaussian):
+        names = law.family.statistic_names(shared.linkage.mean is not None)
+    if distinct is None:
+        return Statistics(names, vectors, mean_count_total=count)
+    return Statistics(names, vectors, distinct, by_value, count)
+
+
+def join(parts: list[Any]) -> Any:
+    """Concatenate the lines of like-built records, field by field."""
+    first = parts[0]
+    if len(parts) == 1 or first is None:
+        return first
+    if isinstance(first, np.ndarray):
+        return np.concatenate(parts)
+    fields = {name: join([getattr(p, name) for p in parts]) for name in first.__dataclass_fields__}
+    return type(first)(**fields)
+
+
+def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
+    """M-steps from the half sweep just done, with its q(n) held (theory.md, M-steps): φ, σ² or κ, Λ̄, priors."""
+    shared = state.shared
+    linkage, dispersion = learn.update(shared.linkage, law.family, shared.dispersion, info.stats)
+    rate = shared.rate
+    if rate is not None:
+        rate = learn.ztp_rate(info.stats.mean_count_total / info.stats.cells)
+    moved = replace(shared, linkage=linkage, dispersion=dispersion, rate=rate)
+    return replace(moved, data=law.data.learn(state.sides[axis].data, axis, moved.data, info.stats))
+
+
+def bound(state: State, log_z: float, law: Law, observed: Observed) -> float:
+    """Evidence lower bound of ``state``, whose E-step gave ``log_z`` (theory.md, Bound and coordinate ascent)."""
+    rows, cols = (side.pattern.weights.mean.astype(np.float64) for side in state.sides)
+    total = log_z - float(rows.sum(axis=0) @ cols.sum(axis=0))
+    if observed.hidden is not None:
+        lines = observed.hidden.by(0)
+        total += float(np.sum(rows * _sum_lines(lines.indptr, lines.indices, cols)))
+    for axis, side in enumerate(state.sides):
+        total -= law.pattern.divergence(side.pattern)
+        total -= law.data.divergence(side.data, axis, state.shared.data)
+    shared = state.shared
+    return total + shared.linkage.log_prior() + learn.log_prior_dispersion(law.family, shared.dispersion)

@@ -1,0 +1,103 @@
+"""Hierarchical Poisson factorization of which cells are observed (theory.md, Model; Bound and coordinate ascent).
+
+    r_i ~ Ga(ρ, ϱ),  u_ik ~ Ga(η, r_i);   w_j ~ Ga(υ, ν),  v_jk ~ Ga(ζ, w_j);   n_ij ~ Po(Σ_k u_ik v_jk)
+
+Both sides are the same object: one update serves rows and columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.data.cells import Cells
+from nmar.prob.factor import GammaFactor, Lines
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class PatternSide:
+    """The variational factors of one side of the pattern."""
+
+    weights: GammaFactor  # q(u_ik) = Ga; paper α^u, β^u (columns: v)
+    activity: GammaFactor  # q(r_i) = Ga; paper α^r, β^r (columns: w, popularity)
+
+    def take(self, lines: Lines) -> PatternSide:
+        """The chosen lines."""
+        return PatternSide(self.weights.take(lines), self.activity.take(lines))
+
+    def blend(self, target: PatternSide, step: float) -> PatternSide:
+        """Move natural parameters a fraction ``step`` to ``target``."""
+        return PatternSide(
+            self.weights.blend(target.weights, step), self.activity.blend(target.activity, step)
+        )
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """The law of the missingness pattern: K and the priors, the same for rows and columns.
+
+    Parameters
+    ----------
+    factors : number of components K
+    shape : prior shape of the weights; the paper's η = ζ
+    activity_shape, activity_rate : prior of activities and popularities; the paper's ρ = υ and ϱ = ν
+    """
+
+    factors: int = 10
+    shape: float = 0.3
+    activity_shape: float = 0.01
+    activity_rate: float = 0.1
+
+    def as_in_paper(self, cells: Cells) -> Pattern:
+        """The paper's prior shape η = ρ √(E[n]/K) / ϱ, E[n] from the density: tiny on sparse data."""
+        count = -np.log1p(-min(cells.density, 1.0 - 1e-12))
+        shape = self.activity_shape * np.sqrt(count / self.factors) / self.activity_rate
+        return replace(self, shape=float(shape))
+
+    def init(self, n_lines: int, degree: Array, density: float, rng: np.random.Generator) -> PatternSide:
+        """A start for one side: weights near the scale that gives ``density``, larger for busier lines.
+
+        ``degree`` (n_lines,) is the number of observed cells of each line. The random part breaks the symmetry
+        between components.
+        """
+        rate = -np.log1p(-min(density, 0.999))
+        busy = np.sqrt((degree + 0.5) / (np.mean(degree) + 0.5))
+        level = np.sqrt(rate / self.factors) * busy[:, None]
+        shape = self.shape + rng.gamma(5.0, 0.2, (n_lines, self.factors))
+        weights = GammaFactor(shape, shape / (level * rng.gamma(20.0, 0.05, (n_lines, self.factors))))
+        return PatternSide(weights, self.activity(weights))
+
+    def activity(self, weights: GammaFactor) -> GammaFactor:
+        """q(r): α^r = ρ + Kη, β^r = ϱ + Σ_k E[u_ik]."""
+        shape = np.full(len(weights.shape), self.activity_shape + self.factors * self.shape)
+        rate = self.activity_rate + weights.mean.sum(axis=1)
+        return GammaFactor(shape.astype(weights.shape.dtype), rate.astype(weights.shape.dtype))
+
+    def update(self, side: PatternSide, allocated: Array, exposure: Array) -> PatternSide:
+        """Coordinate update: α^u = η + Σ E[n]ϕ, β^u = E[r] + Σ_j E[v] (hidden cells taken out), then q(r).
+
+        Parameters
+        ----------
+        allocated : (n, K)
+            Σ_j E[n_ij] ϕ_ijk.
+        exposure : (K,) or (n, K)
+            Σ_j E[v_jk] over the cells that are observed or missing.
+        """
+        dtype = side.weights.shape.dtype
+        shape = self.shape + allocated
+        rate = side.activity.mean[:, None].astype(np.float64) + exposure
+        weights = GammaFactor(shape.astype(dtype), np.broadcast_to(rate, shape.shape).astype(dtype))
+        return PatternSide(weights, self.activity(weights))
+
+    def divergence(self, side: PatternSide) -> float:
+        """KL(u) + KL(r) of one side."""
+        activity = side.activity
+        rate, log_rate = activity.mean[:, None], activity.log_mean[:, None]
+        of_weights = side.weights.divergence(self.shape, rate, log_rate)
+        prior_rate = self.activity_rate
+        return of_weights + activity.divergence(self.activity_shape, prior_rate, float(np.log(prior_rate)))

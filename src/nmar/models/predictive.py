@@ -1,0 +1,156 @@
+"""What a data model says about single cells once it is fitted: densities, moments and draws, bin by bin of n.
+
+A bin of the count posterior has a mean scale φ1, a mean shift δ and a dispersion factor φ2 (:class:`BinTable`).
+All methods return (cells, bins) arrays; posterior/predict.py mixes them over n ~ ZTP(Λ) (theory.md, Prediction).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp, ndtr
+
+Array = NDArray[Any]
+
+
+class BinTable(NamedTuple):
+    """Shared law of the bins."""
+
+    phi1: Array  # (B,)
+    delta: Array  # (B,)
+    phi2: Array  # (B,)
+    dispersion: float  # σ² or κ
+
+
+class Predictive(Protocol):
+    """Distribution of the values of a block of cells given the bin of n."""
+
+    def log_density(self, y: Array, table: BinTable, plugin: bool) -> Array:
+        """log p(y | bin), the data model's posterior integrated out, or plugged in by its mean."""
+        ...
+
+    def moments(self, table: BinTable) -> tuple[Array, Array]:
+        """Mean and variance of y in each bin."""
+        ...
+
+    def cumulative(self, y: Array, table: BinTable) -> Array | None:
+        """P(Y ≤ y | bin), or None where there is no closed form (intervals are then taken from draws)."""
+        ...
+
+    def sample(self, bins: Array, table: BinTable, rng: np.random.Generator) -> Array:
+        """One draw per cell for each given bin: (cells, draws)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class NormalPredictive:
+    """μ is a mixture of C normals per cell (C = 1 but for mixtures); y ~ N(φ1 μ + δ, φ2 σ²)."""
+
+    mean: Array  # (cells, C)
+    variance: Array  # (cells, C)
+    log_weight: Array | None = None  # (cells, C)
+
+    def _parts(self, table: BinTable, plugin: bool) -> tuple[Array, Array]:
+        """Mean and variance of y: (cells, C, B)."""
+        mean = self.mean[:, :, None] * table.phi1 + table.delta
+        noise = 0.0 if plugin else self.variance[:, :, None] * table.phi1**2
+        return mean, np.broadcast_to(noise + table.phi2 * table.dispersion, mean.shape)
+
+    def _weights(self) -> Array:
+        return np.zeros_like(self.mean) if self.log_weight is None else self.log_weight
+
+    def log_density(self, y: Array, table: BinTable, plugin: bool) -> Array:
+        """Normal mixture density; the plug-in keeps the component weights."""
+        mean, variance = self._parts(table, plugin)
+        log = -0.5 * np.log(2.0 * np.pi * variance) - 0.5 * (y[:, None, None] - mean) ** 2 / variance
+        return logsumexp(log + self._weights()[:, :, None], axis=1)
+
+    def moments(self, table: BinTable) -> tuple[Array, Array]:
+        """By the laws of total expectation and variance over components."""
+        mean, variance = self._parts(table, plugin=False)
+        weight = np.exp(self._weights())[:, :, None]
+        overall = np.sum(weight * mean, axis=1)
+        return overall, np.sum(weight * (variance + mean**2), axis=1) - overall**2
+
+    def cumulative(self, y: Array, table: BinTable) -> Array:
+        """Mixture of normal distribution functions."""
+        mean, variance = self._parts(table, plugin=False)
+        z = (y[:, None, None] - mean) / np.sqrt(variance)
+        return np.sum(np.exp(self._weights())[:, :, None] * ndtr(z), axis=1)
+
+    def sample(self, bins: Array, table: BinTable, rng: np.random.Generator) -> Array:
+        """Draw a component, then μ, then y."""
+        which = pick(np.exp(self._weights()), bins.shape[1], rng)
+        rows = np.arange(len(bins))[:, None]
+        mu = rng.normal(self.mean[rows, which], np.sqrt(self.variance[rows, which]))
+        spread = np.sqrt(table.phi2[bins] * table.dispersion)
+        return rng.normal(table.phi1[bins] * mu + table.delta[bins], spread)
+
+
+@dataclass(frozen=True, eq=False)
+class GammaPoissonPredictive:
+    """λ has mean m and variance v per component; y ~ Po(φ λ) with λ a gamma of that mean and variance.
+
+    The gamma is an approximation to the law of a product of gamma lines, as is the Gaussian variance.
+    """
+
+    mean: Array  # (cells, C)
+    variance: Array  # (cells, C)
+    log_weight: Array | None = None
+
+    def _weights(self) -> Array:
+        return np.zeros_like(self.mean) if self.log_weight is None else self.log_weight
+
+    def _size(self) -> Array:
+        """Size m²/v of the negative binomial (φ cancels), kept within what lgamma resolves."""
+        return np.minimum(self.mean**2 / np.maximum(self.variance, 1e-300), 1e9)[:, :, None]
+
+    def log_density(self, y: Array, table: BinTable, plugin: bool) -> Array:
+        """Poisson at the mean rate, or negative binomial."""
+        y = y[:, None, None]
+        mean = self.mean[:, :, None] * table.phi2
+        if plugin:
+            log = y * np.log(mean) - mean - gammaln(y + 1.0)
+        else:
+            size = self._size()
+            log = gammaln(y + size) - gammaln(size) - gammaln(y + 1.0)
+            log = log - size * np.log1p(mean / size) + y * (np.log(mean) - np.log(size + mean))
+        return logsumexp(log + self._weights()[:, :, None], axis=1)
+
+    def moments(self, table: BinTable) -> tuple[Array, Array]:
+        """Mean φm, variance φm + φ²v, and the spread between components."""
+        weight = np.exp(self._weights())[:, :, None]
+        mean = self.mean[:, :, None] * table.phi2
+        variance = mean + self.variance[:, :, None] * table.phi2**2
+        overall = np.sum(weight * mean, axis=1)
+        return overall, np.sum(weight * (variance + mean**2), axis=1) - overall**2
+
+    def cumulative(self, y: Array, table: BinTable) -> Array:
+        """Negative binomial distribution function, by the incomplete beta function."""
+        from scipy.special import betainc
+
+        size, mean = self._size(), self.mean[:, :, None] * table.phi2
+        at = np.floor(np.maximum(y, 0.0))[:, None, None]
+        below = betainc(np.broadcast_to(size, mean.shape), at + 1.0, size / (size + mean))
+        part = np.sum(np.exp(self._weights())[:, :, None] * below, axis=1)
+        return np.where(y[:, None] < 0.0, 0.0, part)
+
+    def sample(self, bins: Array, table: BinTable, rng: np.random.Generator) -> Array:
+        """Draw a component, a rate, then a count."""
+        which = pick(np.exp(self._weights()), bins.shape[1], rng)
+        rows = np.arange(len(bins))[:, None]
+        mean, size = self.mean[rows, which], self._size()[:, :, 0][rows, which]
+        return rng.poisson(table.phi2[bins] * rng.gamma(size, mean / size)).astype(float)
+
+
+def pick(probability: Array, draws: int, rng: np.random.Generator) -> Array:
+    """Indices (cells, draws) drawn from each row of ``probability`` (cells, choices)."""
+    edges = np.cumsum(probability, axis=1)
+    uniform = rng.random((len(probability), draws)) * edges[:, -1:]
+    return np.minimum((uniform[:, :, None] > edges[:, None, :]).sum(axis=2), probability.shape[1] - 1)
+
+
+__all__ = ["BinTable", "GammaPoissonPredictive", "NormalPredictive", "Predictive", "pick"]

@@ -1,0 +1,138 @@
+"""Poisson factorization of the values: y_ij ~ Po(φ(n_ij) Σ_k a_ik b_jk), hierarchical gamma lines.
+
+E[θ] is the allocation bound log Σ_k exp(E log a) exp(E log b); y is shared among components in proportion. The
+rate of a line sums exposures over its *observed* cells only (theory.md, Gaussian crossing, last paragraph).
+A line may be known (all ones): then the model is a row, or a column, effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.data.cells import Cells
+from nmar.kernels.spec import Expectation, Kernels
+from nmar.models.predictive import GammaPoissonPredictive
+from nmar.models.protocol import Features, Start
+from nmar.prob.factor import GammaFactor, Lines
+from nmar.prob.statistics import Statistics
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class ProductSide:
+    """Gamma lines with a gamma scale each; a known side has ``scale`` None and lines that are ones for certain."""
+
+    weights: GammaFactor  # q(a_ik)
+    scale: GammaFactor | None  # q of the rate of a line's prior
+
+    def take(self, lines: Lines) -> ProductSide:
+        """The chosen lines."""
+        return ProductSide(self.weights.take(lines), None if self.scale is None else self.scale.take(lines))
+
+    def blend(self, target: ProductSide, step: float) -> ProductSide:
+        """Move natural parameters a fraction ``step`` to ``target``."""
+        if self.scale is None or target.scale is None:
+            return target
+        return ProductSide(self.weights.blend(target.weights, step), self.scale.blend(target.scale, step))
+
+
+@dataclass(frozen=True)
+class Product:
+    """Poisson factorization with gamma lines.
+
+    Parameters
+    ----------
+    rank : number of components
+    shape : prior shape of the lines
+    scale_shape, scale_rate : prior of the rate of each line
+    known : axes whose lines are all ones (effects)
+    """
+
+    rank: int
+    shape: float = 0.3
+    scale_shape: float = 0.3
+    scale_rate: float = 1.0
+    known: tuple[bool, bool] = (False, False)
+    family: str = "poisson"
+    allocates: bool = True
+    diagonal: bool = False
+
+    def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
+        """Both sides near the level that gives the mean value, with random parts that break the symmetry."""
+        level = np.sqrt(max(float(np.mean(cells.values)), 1e-3) / self.rank)
+        sides: dict[int, ProductSide] = {}
+        for axis in (lead, 1 - lead):
+            sides[axis] = self._start(cells.shape[axis], axis, level, rng)
+        return Start(sides[0], sides[1], None)
+
+    def _start(self, n: int, axis: int, level: float, rng: np.random.Generator) -> ProductSide:
+        if self.known[axis]:
+            return ProductSide(GammaFactor(np.ones((n, self.rank)), np.ones((n, self.rank))), None)
+        if any(self.known):
+            level = level**2
+        shape = self.shape + rng.gamma(10.0, 0.1, (n, self.rank))
+        weights = GammaFactor(shape, shape / (level * rng.gamma(20.0, 0.05, (n, self.rank))))
+        return ProductSide(weights, self._scale(weights))
+
+    def _scale(self, weights: GammaFactor) -> GammaFactor:
+        shape = np.full(len(weights.shape), self.scale_shape + self.rank * self.shape)
+        rate = self.scale_rate + weights.mean.sum(axis=1)
+        return GammaFactor(shape.astype(weights.shape.dtype), rate.astype(weights.shape.dtype))
+
+    def features(self, side: ProductSide, axis: int, shared: None) -> Features:
+        """exp E[log a] (its largest entry per line taken out) and E[a]."""
+        if side.scale is None:
+            ones = np.ones_like(side.weights.shape)
+            return Features(ones, ones, np.zeros(len(ones), ones.dtype))
+        logs = side.weights.log_mean
+        top = logs.max(axis=1)
+        return Features(np.exp(logs - top[:, None]), side.weights.mean, top)
+
+    def update(
+        self, side: ProductSide, axis: int, shared: None, found: Expectation, kernels: Kernels
+    ) -> ProductSide:
+        """shape = prior + Σ y ϕ, rate = E[scale] + Σ_observed E[φ] E[b]: errata F4."""
+        if side.scale is None:
+            return side
+        dtype = side.weights.shape.dtype
+        rate = side.scale.mean[:, None].astype(np.float64) + found.quadratic
+        weights = GammaFactor((self.shape + found.linear).astype(dtype), rate.astype(dtype))
+        return ProductSide(weights, self._scale(weights))
+
+    def learn(self, side: ProductSide, axis: int, shared: None, stats: Statistics | None) -> None:
+        """Nothing is shared."""
+
+    def predictive(self, rows: ProductSide, cols: ProductSide, shared: None) -> GammaPoissonPredictive:
+        """E[λ] and Var[λ] = Σ_k (E[a²]E[b²] − (E[a]E[b])²) of paired lines."""
+        a, b = self._moments(rows), self._moments(cols)
+        mean = np.sum(a[0] * b[0], axis=1)
+        variance = np.sum(a[1] * b[1] + a[1] * b[0] ** 2 + a[0] ** 2 * b[1], axis=1)
+        return GammaPoissonPredictive(mean[:, None], variance[:, None])
+
+    @staticmethod
+    def _moments(side: ProductSide) -> tuple[Array, Array]:
+        if side.scale is None:
+            return side.weights.shape, np.zeros_like(side.weights.shape)
+        return side.weights.mean.astype(np.float64), side.weights.variance.astype(np.float64)
+
+    def prior_line(self, axis: int, side: ProductSide, shared: None) -> ProductSide:
+        """The line of an id that was never seen: as spread as one observation, at the mean of the seen ones."""
+        if side.scale is None:
+            return side.take(slice(0, 1))
+        shape = np.full((1, self.rank), self.shape)
+        mean = side.weights.mean.mean(axis=0, keepdims=True)
+        weights = GammaFactor(shape, shape / mean)
+        return ProductSide(weights, self._scale(weights))
+
+    def divergence(self, side: ProductSide, axis: int, shared: None) -> float:
+        """KL of the lines and their scales."""
+        if side.scale is None:
+            return 0.0
+        scale = side.scale
+        lines = side.weights.divergence(self.shape, scale.mean[:, None], scale.log_mean[:, None])
+        return lines + scale.divergence(self.scale_shape, self.scale_rate, float(np.log(self.scale_rate)))

@@ -1,0 +1,206 @@
+"""What is known after a fit: the law, the state and the ids, and prediction for any cells.
+
+Enters: positions of cells. Leaves: log densities, means, standard deviations, intervals, draws and the
+probability of being observed (theory.md, Prediction). Cells are handled in blocks; no I × J array is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from nmar.data.axis import Axis
+from nmar.models.coupled import Law, Pair, State, join
+from nmar.models.missingness import PatternSide
+from nmar.models.predictive import BinTable, Predictive, pick
+from nmar.prob import counts
+from nmar.prob.factor import GammaFactor
+
+Array = NDArray[Any]
+
+BLOCK = 1 << 14  # cells handled at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """A fitted model.
+
+    Attributes
+    ----------
+    law, state : settings and variational factors
+    rows, cols : ids of the two axes
+    """
+
+    law: Law
+    state: State
+    rows: Axis
+    cols: Axis
+
+    def extended(self) -> Posterior:
+        """The same with one more line on each side, at position −1: an id that was never seen."""
+        sides = []
+        for axis, side in enumerate(self.state.sides):
+            new = self.law.data.prior_line(axis, side.data, self.state.shared.data)
+            sides.append(join([side, Pair(_unseen(side.pattern, self.law), new)]))
+        return Posterior(self.law, State((sides[0], sides[1]), self.state.shared), self.rows, self.cols)
+
+    def rates(self, i: Array, j: Array) -> Array:
+        """E[Λ_ij] = Σ_k E[u_ik] E[v_jk], not s: the expected count, not its geometric mean."""
+        u, v = (side.pattern.weights for side in self.state.sides)
+        out = np.empty(len(i))
+        for block in blocks(len(i)):
+            a, b = u.take(i[block]).mean, v.take(j[block]).mean
+            out[block] = np.einsum("pk,pk->p", a, b, dtype=np.float64)
+        return np.maximum(out, 1e-300)
+
+    def cells(self, i: Array, j: Array) -> Predictive:
+        """The data model's word on the cells (i, j)."""
+        rows, cols = self.state.sides
+        return self.law.data.predictive(rows.data.take(i), cols.data.take(j), self.state.shared.data)
+
+    def table(self, size: int | None) -> BinTable:
+        """Tables over the bins."""
+        linkage = self.state.shared.linkage
+        phi1, delta = linkage.mean_tables(size)
+        return BinTable(phi1, delta, linkage.bin_table(size), self.state.shared.dispersion)
+
+
+def _unseen(side: PatternSide, law: Law) -> PatternSide:
+    """A pattern line at the mean of the seen ones, as spread as the prior."""
+    mean = side.weights.mean.mean(axis=0, keepdims=True)
+    shape = np.full(mean.shape, law.pattern.shape, mean.dtype)
+    weights = GammaFactor(shape, shape / mean)
+    return PatternSide(weights, law.pattern.activity(weights))
+
+
+def blocks(total: int) -> Iterator[slice]:
+    """Slices that cover ``range(total)``."""
+    for start in range(0, total, BLOCK):
+        yield slice(start, min(start + BLOCK, total))
+
+
+@dataclass(frozen=True, eq=False)
+class Mixed:
+    """A block of cells ready for mixing over n: log prior weight of every bin and what the data model says."""
+
+    log_weight: Array  # (cells, B) log P(bin | observed)
+    cells: Predictive
+    table: BinTable
+
+
+def mixed(posterior: Posterior, i: Array, j: Array) -> Mixed:
+    """Weights of the bins under n ~ ZTP(E Λ), or ZTP(Λ̄) for the control.
+
+    For open tables n runs as far as the zero-truncated Poisson has mass above 1e-12 in every cell of the block,
+    and twice as far again, so that outliers that favour large n are summed too.
+    """
+    shared = posterior.state.shared
+    rate = posterior.rates(i, j)
+    kind, size = shared.linkage.bins, shared.linkage.size
+    if kind == "known":
+        return _known(posterior, i, j, rate)
+    if shared.rate is not None:
+        rate = np.full(len(i), shared.rate)
+    if kind == "open":
+        size = _open_size(float(rate.max(initial=0.0)))
+    log_rate = np.log(rate)
+    log_weight, _ = counts.log_weights(log_rate, kind, size or shared.table_size)
+    log_weight = log_weight - counts.log_truncation(rate)[:, None]
+    return Mixed(log_weight, posterior.cells(i, j), posterior.table(size if kind == "open" else None))
+
+
+def _known(posterior: Posterior, i: Array, j: Array, rate: Array) -> Mixed:
+    """Two-stage baseline: the bin of a cell is known from its rate."""
+    linkage: Any = posterior.state.shared.linkage
+    group = linkage.group(rate)
+    log_weight = np.full((len(i), linkage.size), -np.inf)
+    log_weight[np.arange(len(i)), group] = 0.0
+    return Mixed(log_weight, posterior.cells(i, j), posterior.table(None))
+
+
+def _open_size(rate: float) -> int:
+    """Counts to sum for rates up to ``rate``: far beyond the Poisson's own tail, for the sake of outliers."""
+    return int(np.ceil(2.0 * rate + 20.0 * np.sqrt(rate + 1.0) + 60.0))
+
+
+def log_density(posterior: Posterior, i: Array, j: Array, y: Array, plugin: bool = False) -> Array:
+    """log p(y_ij | observed), cell by cell: log Σ_n p(y | n) P(n | observed).
+
+    Parameters
+    ----------
+    plugin : bool
+        True: the paper's L_NM, the data model at its posterior mean; False: its uncertainty integrated out.
+    """
+    out = np.empty(len(y))
+    shifted = np.asarray(y, np.float64) - posterior.state.shared.center
+    for block in blocks(len(y)):
+        m = mixed(posterior, i[block], j[block])
+        out[block] = logsumexp(m.log_weight + m.cells.log_density(shifted[block], m.table, plugin), axis=1)
+    return out
+
+
+def mean_and_variance(posterior: Posterior, i: Array, j: Array) -> tuple[Array, Array]:
+    """E[y | observed] and Var[y | observed], n ~ ZTP(Λ)."""
+    mean, variance = np.empty(len(i)), np.empty(len(i))
+    for block in blocks(len(i)):
+        m = mixed(posterior, i[block], j[block])
+        weight = np.exp(m.log_weight)
+        at, spread = m.cells.moments(m.table)
+        overall = np.sum(weight * at, axis=1)
+        mean[block] = overall
+        variance[block] = np.sum(weight * (spread + (at - overall[:, None]) ** 2), axis=1)
+    return mean + posterior.state.shared.center, variance
+
+
+def sample(posterior: Posterior, i: Array, j: Array, n: int, rng: np.random.Generator) -> Array:
+    """Draws from p(y | observed): (cells, n)."""
+    out = np.empty((len(i), n))
+    for block in blocks(len(i)):
+        m = mixed(posterior, i[block], j[block])
+        bins = pick(np.exp(m.log_weight), n, rng)
+        out[block] = m.cells.sample(bins, m.table, rng)
+    return out + posterior.state.shared.center
+
+
+def quantiles(posterior: Posterior, i: Array, j: Array, levels: tuple[float, ...], seed: int = 0) -> Array:
+    """Quantiles of p(y | observed): (cells, levels), by bisection on the distribution function, else from draws."""
+    out = np.empty((len(i), len(levels)))
+    center = posterior.state.shared.center
+    mean, variance = mean_and_variance(posterior, i, j)
+    for block in blocks(len(i)):
+        m = mixed(posterior, i[block], j[block])
+        at, spread = mean[block] - center, np.sqrt(variance[block])
+        if m.cells.cumulative(at, m.table) is None:
+            draws = sample(posterior, i[block], j[block], 4000, np.random.default_rng(seed))
+            out[block] = np.quantile(draws - center, levels, axis=1).T
+            continue
+        for k, level in enumerate(levels):
+            out[block, k] = _invert(lambda y, m=m: _mixed_cdf(m, y), level, at, spread)
+    whole = posterior.law.family.name in ("poisson", "binomial", "negative_binomial")
+    return (np.ceil(out - 1e-6) if whole else out) + center
+
+
+def _mixed_cdf(m: Mixed, y: Array) -> Array:
+    found = m.cells.cumulative(y, m.table)
+    assert found is not None
+    return np.sum(np.exp(m.log_weight) * found, axis=1)
+
+
+def _invert(cdf: Callable[[Array], Array], level: float, at: Array, spread: Array) -> Array:
+    """Bisection, cell by cell, from brackets widened until they hold the level."""
+    low, high, width = at - 8.0 * spread - 1e-9, at + 8.0 * spread + 1e-9, 8.0 * spread + 1e-9
+    for _ in range(60):
+        short_low, short_high = cdf(low) > level, cdf(high) < level
+        if not (short_low.any() or short_high.any()):
+            break
+        low, high, width = np.where(short_low, low - width, low), np.where(short_high, high + width, high), 2 * width
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        below = cdf(middle) < level
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return 0.5 * (low + high)

@@ -1,0 +1,145 @@
+"""Variational factors: immutable arrays of gamma and normal distributions, one line each.
+
+Enters: shapes and rates, means and covariances. Leaves: expectations, divergences from the prior, and convex
+combinations of natural parameters. Nothing here knows about cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, psi
+
+Array = NDArray[Any]
+Lines = slice | NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class GammaFactor:
+    """Independent gamma distributions: ``q(u) = Ga(shape, rate)``, elementwise.
+
+    Attributes
+    ----------
+    shape, rate : arrays of one shape
+        The paper's α and β.
+    """
+
+    shape: Array  # q(u_ik) = Ga(shape, rate); paper α^u
+    rate: Array  # paper β^u
+
+    @property
+    def mean(self) -> Array:
+        """E[u]."""
+        return self.shape / self.rate
+
+    @property
+    def log_mean(self) -> Array:
+        """E[log u] = ψ(α) − log β."""
+        return psi(self.shape) - np.log(self.rate)
+
+    @property
+    def variance(self) -> Array:
+        """Var[u]."""
+        return self.shape / self.rate**2
+
+    def divergence(self, shape: float, rate: Array | float, log_rate: Array | float) -> float:
+        """KL(q ‖ Ga(shape, ϱ)) summed, the prior's rate ϱ entering by its E[ϱ] and E[log ϱ] (theory.md, Bound).
+
+        Sums are float64 whatever the storage.
+        """
+        a, b = self.shape.astype(np.float64), self.rate.astype(np.float64)
+        log_mean = psi(a) - np.log(b)
+        mine = a * np.log(b) - gammaln(a) + (a - 1.0) * log_mean - a
+        prior = shape * log_rate - gammaln(shape) + (shape - 1.0) * log_mean - rate * a / b
+        return float(np.sum(mine - prior))
+
+    def blend(self, target: GammaFactor, step: float) -> GammaFactor:
+        """Move natural parameters (shape and rate are affine in them) a fraction ``step`` to ``target``."""
+        return GammaFactor(
+            (1.0 - step) * self.shape + step * target.shape, (1.0 - step) * self.rate + step * target.rate
+        )
+
+    def take(self, lines: Lines) -> GammaFactor:
+        """The factor of the chosen lines."""
+        return GammaFactor(self.shape[lines], self.rate[lines])
+
+
+def pair_indices(size: int) -> tuple[Array, Array]:
+    """Row and column of each entry of a packed symmetric matrix, upper triangle by rows."""
+    return np.triu_indices(size)
+
+
+def pack_scale(size: int) -> Array:
+    """1 on the diagonal and √2 off it: packed matrices then have ⟨A, B⟩ = tr(AB) as their plain dot product."""
+    i, j = pair_indices(size)
+    return np.where(i == j, 1.0, np.sqrt(2.0))
+
+
+def pack(matrices: Array) -> Array:
+    """Symmetric matrices (n, d, d) as scaled vectors (n, d(d+1)/2)."""
+    size = matrices.shape[-1]
+    i, j = pair_indices(size)
+    return matrices[..., i, j] * pack_scale(size).astype(matrices.dtype)
+
+
+def unpack(vectors: Array, size: int) -> Array:
+    """Inverse of :func:`pack`."""
+    i, j = pair_indices(size)
+    out = np.empty((*vectors.shape[:-1], size, size), vectors.dtype)
+    plain = vectors / pack_scale(size).astype(vectors.dtype)
+    out[..., i, j] = plain
+    out[..., j, i] = plain
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class NormalFactor:
+    """One normal distribution per line, over ``d`` coordinates of which some may be known constants.
+
+    Attributes
+    ----------
+    mean : (n, d)
+    spread : (n, d(d+1)/2) packed covariance (see :func:`pack`), or (n, d) variances for a diagonal factor
+    log_det : (n,)
+        log determinant of the covariance over the free coordinates.
+    """
+
+    mean: Array  # E[a_i]
+    spread: Array  # Cov[a_i]; zero where a coordinate is a known constant
+    log_det: Array
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether the factor keeps variances only (d = 1 is stored the same way either way)."""
+        return self.spread.shape[1] == self.mean.shape[1]
+
+    @property
+    def variances(self) -> Array:
+        """(n, d) marginal variances."""
+        if self.diagonal:
+            return self.spread
+        i, j = pair_indices(self.mean.shape[1])
+        return self.spread[:, i == j]
+
+    def second_moment(self) -> Array:
+        """Packed E[a a'] of a full factor."""
+        i, j = pair_indices(self.mean.shape[1])
+        scale = pack_scale(self.mean.shape[1]).astype(self.mean.dtype)
+        return self.mean[:, i] * self.mean[:, j] * scale + self.spread
+
+    def divergence(self, free: Array, prior_mean: Array, prior_variance: Array) -> float:
+        """KL(q ‖ N(prior_mean, diag(prior_variance))) over the free coordinates, summed over lines."""
+        if not free.any():
+            return 0.0
+        m, v = prior_mean[free], prior_variance[free]
+        away = (self.mean[:, free].astype(np.float64) - m) ** 2 + self.variances[:, free]
+        lines, d = len(self.mean), int(free.sum())
+        total = np.sum(away / v) - np.sum(self.log_det, dtype=np.float64) - lines * d
+        return float(0.5 * (total + lines * np.sum(np.log(v))))
+
+    def take(self, lines: Lines) -> NormalFactor:
+        """The factor of the chosen lines."""
+        return NormalFactor(self.mean[lines], self.spread[lines], self.log_det[lines])

@@ -1,0 +1,199 @@
+"""What every additive exponential dispersion family offers (theory.md, Families).
+
+Enters: values y, a natural parameter theta and a dispersion x = kappa * phi(n).
+Leaves: log densities, moments, samples, and the per-cell statistics from which kappa and phi are learned.
+All families share one form, vectorised over arrays,
+
+    log p(y) = y * theta - x * log_partition(theta) + log_base(y, x)        (paper: Psi, h)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from nmar.prob.statistics import Array, Statistics
+
+__all__ = ["CountFamily", "Family", "Numbers", "PositiveFamily", "is_count", "log_root", "on_support"]
+
+Numbers = npt.ArrayLike
+
+_OF_VALUE: dict[str, Callable[[Array], Array]] = {
+    "cells": np.ones_like,
+    "y": np.copy,
+    "log_y": np.log,
+    "inverse_y": np.reciprocal,
+}
+
+
+@dataclass(frozen=True)
+class Family(ABC):
+    """One additive exponential dispersion family; stateless."""
+
+    name: ClassVar[str]
+    domain: ClassVar[tuple[float, float]] = (-np.inf, np.inf)  # open interval of theta
+    learns_dispersion: ClassVar[bool] = True  # kappa is learned unless it is not identified or given
+    needs_values: ClassVar[bool] = False  # statistics are kept by distinct value of y
+    basis: ClassVar[tuple[str, ...]] = ("cells", "psi")
+
+    @abstractmethod
+    def log_partition(self, theta: Numbers) -> Array:
+        """Return the cumulant function at theta (paper: Psi)."""
+
+    @abstractmethod
+    def log_base(self, y: Numbers, x: Numbers) -> Array:
+        """Return log h(y, x); -inf off the support."""
+
+    @abstractmethod
+    def mean(self, theta: Numbers, x: Numbers) -> Array:
+        """Return E[y] = x Psi'(theta)."""
+
+    @abstractmethod
+    def variance(self, theta: Numbers, x: Numbers) -> Array:
+        """Return Var[y] = x Psi''(theta)."""
+
+    @abstractmethod
+    def sample(self, theta: Numbers, x: Numbers, rng: np.random.Generator) -> Array:
+        """Draw one y for each (theta, x)."""
+
+    @abstractmethod
+    def peak(self, y: Numbers, e_psi: Numbers) -> Array:
+        """Return the x > 0 (or the limit 0) where ``expected_log(y, ., e_psi, x)`` is largest.
+
+        The function is unimodal in x, so clipping the peak to a table's range gives the supremum over
+        the table (theory.md, Count posterior).
+        """
+
+    @abstractmethod
+    def objective(self, stats: Statistics, x: Array) -> Array:
+        """Return, for each bin, the sum of q(n) E[log p] as a function of its dispersion x.
+
+        Terms that do not depend on x are left out; a bin without mass contributes 0.
+        """
+
+    @abstractmethod
+    def derivatives(self, stats: Statistics, x: Array) -> tuple[Array, Array]:
+        """Return the first and second derivative of :meth:`objective` with respect to x, for each bin."""
+
+    def log_density(self, y: Numbers, theta: Numbers, x: Numbers) -> Array:
+        """Return log p(y | theta, x)."""
+        return self.expected_log(y, theta, self.log_partition(theta), x)
+
+    def expected_log(self, y: Numbers, e_theta: Numbers, e_psi: Numbers, x: Numbers) -> Array:
+        """Return E[log p(y | theta, x)] given E[theta] and E[Psi(theta)]."""
+        y, x = np.asarray(y, dtype=float), np.asarray(x, dtype=float)
+        return y * np.asarray(e_theta) - x * np.asarray(e_psi) + self.log_base(y, x)
+
+    def in_domain(self, theta: Numbers) -> npt.NDArray[np.bool_]:
+        """Say which theta are natural parameters of this family."""
+        theta = np.asarray(theta, dtype=float)
+        return (theta > self.domain[0]) & (theta < self.domain[1])
+
+    def statistic_names(self, mean_linkage: bool = False) -> tuple[str, ...]:
+        """Return the names of what :meth:`statistics` returns."""
+        return self.basis
+
+    def statistics(
+        self, y: Numbers, first: Numbers, second: Numbers, mean_linkage: bool = False
+    ) -> tuple[Array, ...]:
+        """Return the per-cell statistics b_v, whose sums weighted by q(n) are the n-vectors.
+
+        Parameters
+        ----------
+        y : array of values
+        first, second : arrays
+            E[theta] and E[Psi(theta)]; for the Gaussian E[mu] and E[mu^2].
+        mean_linkage : bool
+            Whether the location tables are learned (Gaussian only).
+        """
+        y, second = np.broadcast_arrays(np.asarray(y, dtype=float), np.asarray(second, dtype=float))
+        return tuple(second.copy() if name == "psi" else _OF_VALUE[name](y) for name in self.basis)
+
+    def collect(
+        self,
+        y: Numbers,
+        first: Numbers,
+        second: Numbers,
+        weights: Numbers,
+        mean_counts: Numbers = 0.0,
+        mean_linkage: bool = False,
+    ) -> Statistics:
+        """Sum the statistics of a few cells; `weights` (cells, N) holds q(n), `mean_counts` E[n]."""
+        q = np.asarray(weights, dtype=float)
+        basis = self.statistics(y, first, second, mean_linkage)
+        vectors = np.stack([b @ q for b in basis])
+        distinct = by_value = None
+        if self.needs_values:
+            distinct, where = np.unique(np.asarray(y, dtype=float), return_inverse=True)
+            by_value = np.zeros((distinct.size, q.shape[1]))
+            np.add.at(by_value, where, q)
+        names = self.statistic_names(mean_linkage)
+        return Statistics(names, vectors, distinct, by_value, float(np.sum(mean_counts)))
+
+    def check_values(self, values: Numbers) -> None:
+        """Raise ValueError if some value cannot come from this family."""
+        array = np.asarray(values, dtype=float)
+        self._refuse(array, ~np.isfinite(array), "finite numbers", "drop those cells: absent means missing")
+
+    def _refuse(self, array: Array, wrong: npt.NDArray[np.bool_], wanted: str, remedy: str) -> None:
+        """Raise ValueError naming the first offending value."""
+        if np.any(wrong):
+            offender = float(array[wrong].flat[0])
+            raise ValueError(
+                f"values contains {offender:g}, but the {self.name} family takes {wanted}; {remedy}"
+            )
+
+
+class PositiveFamily(Family):
+    """Families on y > 0."""
+
+    def check_values(self, values: Numbers) -> None:
+        super().check_values(values)
+        array = np.asarray(values, dtype=float)
+        self._refuse(array, array <= 0, "values above zero", "drop or shift them, or use family='gaussian'")
+
+
+class CountFamily(Family):
+    """Families on y = 0, 1, 2, ..."""
+
+    def check_values(self, values: Numbers) -> None:
+        super().check_values(values)
+        array = np.asarray(values, dtype=float)
+        self._refuse(array, array < 0, "counts 0, 1, 2, ...", "drop or shift them, or use family='gaussian'")
+        self._refuse(array, array != np.floor(array), "integers", "round them, or use family='gaussian'")
+
+
+def on_support(y: Array, inside: npt.NDArray[np.bool_], formula: Callable[[Array], Array]) -> Array:
+    """Evaluate a log density where y is inside the support, -inf elsewhere."""
+    safe = np.where(inside, y, 1.0)
+    return np.where(inside, formula(safe), -np.inf)
+
+
+def is_count(y: Array) -> npt.NDArray[np.bool_]:
+    return (y >= 0) & (y == np.floor(y))
+
+
+def log_root(slope: Callable[[Array], tuple[Array, Array]], start: Array) -> Array:
+    """Return x > 0 where a decreasing slope crosses zero: Newton in log x kept inside a bisection.
+
+    `slope(x)` returns the slope and its derivative with respect to x.
+    """
+    z = np.log(np.clip(start, 1e-30, 1e30))
+    low, high = np.full_like(z, -100.0), np.full_like(z, 100.0)
+    for _ in range(100):
+        x = np.exp(z)
+        value, derivative = slope(x)
+        low, high = np.where(value > 0, z, low), np.where(value > 0, high, z)
+        flat = derivative * x >= 0
+        step = np.where(flat, np.inf, -value / np.where(flat, 1.0, derivative * x))
+        done = np.abs(step) <= 1e-13
+        inside = (z + step > low) & (z + step < high)
+        z = np.where(done | inside, z + np.where(done | inside, step, 0.0), 0.5 * (low + high))
+        if done.all():
+            break
+    return np.exp(z)

@@ -1,0 +1,128 @@
+"""The M-step of the shared parameters: linkage and dispersion from n-vectors (theory.md, M-steps; Control).
+
+Enters: a linkage, a family, a dispersion (sigma^2 of the Gaussian, kappa otherwise) and the
+:class:`~nmar.prob.statistics.Statistics` of a half sweep, taken while q(n) is held.
+Leaves: the linkage and dispersion that maximise :func:`objective`, which never falls.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nmar.prob.family_base import Family
+from nmar.prob.family_real import Gaussian
+from nmar.prob.learn_dispersion import best_dispersion, log_prior_dispersion, value_at
+from nmar.prob.learn_linkage import learn_curve, learn_free, learn_mean
+from nmar.prob.linkage import Curve, Free
+from nmar.prob.linkage_base import Linkage
+from nmar.prob.statistics import Statistics
+
+__all__ = ["log_prior_dispersion", "objective", "update", "ztp_rate"]
+
+ROUNDS = 200  # most alternations between the spread and the location tables
+GAIN = 1e-12  # relative gain of the objective below which they stop
+
+
+def objective(linkage: Linkage, family: Family, dispersion: float, stats: Statistics) -> float:
+    """Return what :func:`update` maximises: sum of q(n) E[log p], and the log priors.
+
+    Terms that depend on neither the linkage nor the dispersion are left out.
+    """
+    reduced = _reduce(linkage, family, stats)
+    return value_at(family, reduced, linkage.bin_table(stats.size), dispersion) + linkage.log_prior()
+
+
+def update(
+    linkage: Linkage, family: Family, dispersion: float, stats: Statistics, learn_dispersion: bool = True
+) -> tuple[Linkage, float]:
+    """Return the linkage and the dispersion that maximise :func:`objective`.
+
+    Parameters
+    ----------
+    linkage : Linkage
+        Present linkage; one that has not been started is started.
+    family : Family
+    dispersion : float
+        Present sigma^2 (Gaussian) or kappa; unchanged for the Poisson and the binomial.
+    stats : Statistics
+        n-vectors over the linkage's bins.
+    learn_dispersion : bool
+        False: keep the dispersion (e.g. where it has its own posterior).
+
+    Returns
+    -------
+    linkage : Linkage
+    dispersion : float
+    """
+    linkage.supports(family)
+    if linkage.learn is None:
+        linkage = linkage.start()
+    if linkage.learns_mean and stats.names != Gaussian.mean_basis:
+        raise ValueError(f"stats holds {stats.names}; collect them with mean_linkage=True")
+    before = value = objective(linkage, family, dispersion, stats)
+    best = linkage, dispersion
+    for _ in range(ROUNDS):
+        linkage, dispersion = _update_spread(linkage, family, dispersion, stats, learn_dispersion)
+        if linkage.learns_mean:
+            linkage = learn_mean(linkage, dispersion, stats)
+        reached = objective(linkage, family, dispersion, stats)
+        if not linkage.learns_mean or reached - value <= GAIN * abs(value):
+            break
+        value = reached
+    return (linkage, dispersion) if reached >= before else best
+
+
+def _update_spread(
+    linkage: Linkage, family: Family, dispersion: float, stats: Statistics, learn_dispersion: bool
+) -> tuple[Linkage, float]:
+    """Maximise over phi2 and the dispersion, the location tables held."""
+    reduced = _reduce(linkage, family, stats)
+    if isinstance(linkage, Free) and linkage.learn:
+        return learn_free(linkage, family, dispersion, reduced, learn_dispersion)
+    if isinstance(linkage, Curve) and linkage.learn:
+        return learn_curve(linkage, family, dispersion, reduced, learn_dispersion)
+    if learn_dispersion:
+        dispersion = best_dispersion(family, reduced, linkage.bin_table(stats.size), dispersion)
+    return linkage, dispersion
+
+
+def _reduce(linkage: Linkage, family: Family, stats: Statistics) -> Statistics:
+    """Return statistics whose only unknowns are the dispersions of the bins."""
+    if not isinstance(family, Gaussian):
+        return stats
+    return family.residual(stats, *linkage.mean_tables(stats.size))
+
+
+def ztp_rate(mean_count: float) -> float:
+    """Return the rate at which a zero-truncated Poisson has this mean (theory.md, Control).
+
+    A mean of 1 or less gives a tiny positive rate, since a rate of 0 could never be left again.
+
+    Examples
+    --------
+    >>> round(ztp_rate(1.5819767068693265), 12)
+    1.0
+    """
+    excess = float(mean_count) - 1.0
+    rate = 2 * excess  # rate / (1 - exp(-rate)) is convex and above 1 + rate / 2: Newton falls to the root
+    if not rate > 1e-8:
+        return 1e-8
+    for _ in range(60):
+        value, slope = _truncated_excess(rate)
+        step = (value - excess) / slope
+        rate -= step
+        if abs(step) <= 1e-15 * rate:
+            break
+    return rate
+
+
+def _truncated_excess(rate: float) -> tuple[float, float]:
+    """Return E[n] - 1 of a zero-truncated Poisson and its derivative, without cancellation at small rates."""
+    if rate < 0.1:  # rate / (1 - exp(-rate)) = 1 + rate / 2 + sum of Bernoulli terms
+        square = rate * rate
+        value = rate / 2 + square / 12 - square**2 / 720 + square**3 / 30240 - square**4 / 1209600
+        slope = 0.5 + rate / 6 - rate**3 / 180 + rate**5 / 5040 - rate**7 / 151200
+        return value, slope
+    missing = float(np.exp(-rate))
+    observed = -float(np.expm1(-rate))
+    return rate / observed - 1, (observed - rate * missing) / observed**2

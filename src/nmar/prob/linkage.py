@@ -1,0 +1,299 @@
+"""How the dispersion of an observed cell depends on its latent count (theory.md, Linkages).
+
+Enters: a count n or a Poisson rate. Leaves: the table phi2(n) that multiplies the dispersion, its mean
+under the zero-truncated Poisson, and for the Gaussian the location tables phi1(n) and delta(n) of
+y ~ N(phi1(n) mu + delta(n), phi2(n) sigma^2). Every table starts at phi(1) = 1, delta(1) = 0, so the model
+tends to the homoscedastic one where cells are almost surely missing (the paper's theorem 2).
+Linkages are immutable: :meth:`Linkage.start` fills in what is to be learned, the M-step returns a new one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammainc, gammaln
+
+from nmar.prob.linkage_base import Bins, Linkage, check_width, extend
+from nmar.prob.statistics import Array
+
+__all__ = [
+    "FLOOR",
+    "LINKAGES",
+    "Compound",
+    "Curve",
+    "Exponential",
+    "Free",
+    "Geometric",
+    "Ignorable",
+    "Linear",
+    "Linkage",
+    "linkage",
+]
+
+FLOOR = 0.05  # smallest value of a parametric table
+LOG_CEILING = 230.0  # log of the largest value of a geometric table: nothing overflows
+_TINY = 1e-300  # stands for a rate of zero, where every mean has its limit
+
+
+def _mean_count(rate: Array) -> Array:
+    """Return E[n], n zero-truncated Poisson."""
+    return -rate / np.expm1(-rate)
+
+
+def _positive(rate: npt.ArrayLike) -> Array:
+    return np.maximum(np.asarray(rate, dtype=float), _TINY)
+
+
+@dataclass(frozen=True)
+class Ignorable(Linkage):
+    """phi2(n) = 1: the value does not depend on the count."""
+
+    name: ClassVar[str] = "ignorable"
+
+    @property
+    def bins(self) -> Bins:
+        return "tail"
+
+    @property
+    def size(self) -> int:
+        return 1 if self.mean is None else self.levels
+
+
+@dataclass(frozen=True)
+class Compound(Linkage):
+    """phi2(n) = n: the compound Poisson model; mean="scale" also sets phi1(n) = n, learning nothing."""
+
+    name: ClassVar[str] = "compound"
+
+    @property
+    def learns_mean(self) -> bool:
+        return self.mean == "shift"
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        return 1.0, np.inf
+
+    def table(self, n: int) -> Array:
+        return np.arange(1.0, n + 1)
+
+    def mean_tables(self, size: int | None = None) -> tuple[Array, Array]:
+        scale, shift = super().mean_tables(size)
+        return (self.table(scale.size) if self.mean == "scale" else scale), shift
+
+    def expected(self, rate: npt.ArrayLike) -> Array:
+        return _mean_count(_positive(rate))
+
+
+@dataclass(frozen=True)
+class Curve(Linkage):
+    """A table with one parameter c; c = 0 is ignorable.
+
+    Attributes
+    ----------
+    c : float or None
+        None: learned; a number: fixed, or the starting value if ``learn=True``.
+    prior_width : float
+        Standard deviation of the normal prior of a learned c.
+    """
+
+    c: float | None = None
+    prior_width: float = field(default=0.1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_width("prior_width", self.prior_width)
+        if self.c is not None and not np.isfinite(self.c):
+            raise ValueError(f"c is {self.c!r}; give a finite number, or None to learn it")
+
+    @property
+    def parameter(self) -> float:
+        """The present c (0 before it is learned)."""
+        return 0.0 if self.c is None else float(self.c)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        return (FLOOR, 1.0) if self.parameter < 0 else (1.0, np.inf if self.parameter > 0 else 1.0)
+
+    def start(self, sd: float = 1.0) -> Self:
+        learn = self.c is None if self.learn is None else self.learn
+        return replace(super().start(sd), c=self.parameter, learn=learn)
+
+    def slope(self, size: int | None = None) -> Array:
+        """Return d phi2 / dc of each bin; 0 where the table is floored."""
+        raise NotImplementedError
+
+    def log_prior(self) -> float:
+        own = -0.5 * (self.parameter / self.prior_width) ** 2 if self.learn else 0.0
+        return super().log_prior() + own
+
+
+@dataclass(frozen=True)
+class Linear(Curve):
+    """phi2(n) = 1 for odd n and 1 - 2c for even n (paper): E[phi2] is linear in P(missing)."""
+
+    name: ClassVar[str] = "linear"
+    bounds: ClassVar[tuple[float, float]] = (-3.0, 0.475)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.c is not None and self.c >= 0.5:
+            raise ValueError(f"c is {self.c!r}; the linear linkage needs c below 0.5, so that 1 - 2c > 0")
+
+    @property
+    def bins(self) -> Bins:
+        return "parity" if self.mean is None else "open"
+
+    @property
+    def _even(self) -> float:
+        return max(1 - 2 * self.parameter, FLOOR)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        return min(1.0, self._even), max(1.0, self._even)
+
+    def table(self, n: int) -> Array:
+        return np.where(np.arange(1, n + 1) % 2 == 1, 1.0, self._even)
+
+    def slope(self, size: int | None = None) -> Array:
+        even = np.arange(1, self._bin_count(size) + 1) % 2 == 0
+        return np.where(even & (1 - 2 * self.parameter > FLOOR), -2.0, 0.0)
+
+    def expected(self, rate: npt.ArrayLike) -> Array:
+        # 1 - c + c exp(-rate), with the floored c
+        return 1 + 0.5 * (1 - self._even) * np.expm1(-_positive(rate))
+
+
+@dataclass(frozen=True)
+class Exponential(Curve):
+    """phi2(n) = 1 - c + c n (paper), floored where c < 0."""
+
+    name: ClassVar[str] = "exponential"
+    bounds: ClassVar[tuple[float, float]] = (-0.95, 3.0)
+
+    def table(self, n: int) -> Array:
+        return np.maximum(1 + self.parameter * np.arange(n), FLOOR)
+
+    def slope(self, size: int | None = None) -> Array:
+        steps = np.arange(self._bin_count(size))
+        return np.where(1 + self.parameter * steps > FLOOR, steps, 0.0)
+
+    def expected(self, rate: npt.ArrayLike) -> Array:
+        rate, c = _positive(rate), self.parameter
+        if c >= 0:
+            return 1 + c * (_mean_count(rate) - 1)
+        floored = 1 + np.ceil((1 - FLOOR) / -c)  # the first floored n, at least 2
+        # FLOOR + sum over n < floored of (1 - c - FLOOR + c n) P(n); P(n < m) and E[n; n < m] by gammainc
+        below = 1 + gammainc(floored, rate) / np.expm1(-rate)
+        count_below = _mean_count(rate) * (1 - gammainc(floored - 1, rate))
+        return FLOOR + (1 - c - FLOOR) * below + c * count_below
+
+
+@dataclass(frozen=True)
+class Geometric(Curve):
+    """phi2(n) = exp(c (n - 1)), floored where c < 0; values are capped at exp(230)."""
+
+    name: ClassVar[str] = "geometric"
+    bounds: ClassVar[tuple[float, float]] = (-3.0, 2.0)
+
+    def table(self, n: int) -> Array:
+        return np.maximum(np.exp(np.minimum(self.parameter * np.arange(n), LOG_CEILING)), FLOOR)
+
+    def slope(self, size: int | None = None) -> Array:
+        steps = np.arange(self._bin_count(size))
+        power = self.parameter * steps
+        free = (power < LOG_CEILING) & (power > np.log(FLOOR))
+        return np.where(free, steps * np.exp(np.where(free, power, 0.0)), 0.0)
+
+    def expected(self, rate: npt.ArrayLike) -> Array:
+        rate, c = _positive(rate), self.parameter
+        grown = rate * np.exp(min(c, LOG_CEILING))
+        if c >= 0:
+            power = rate * np.expm1(min(c, LOG_CEILING)) - c
+            log_mean = power + np.log(np.expm1(-grown) / np.expm1(-rate))
+            return np.exp(np.minimum(log_mean, LOG_CEILING))
+        floored = 1 + np.ceil(np.log(FLOOR) / c)  # the first floored n, at least 2
+        below = 1 + gammainc(floored, rate) / np.expm1(-rate)
+        # sum over n < floored of exp(c (n - 1)) P(n): a Poisson of rate `grown`
+        mass = (np.expm1(-grown) + gammainc(floored, grown)) / np.expm1(-rate)
+        return FLOOR * (1 - below) + np.exp(rate * np.expm1(c) - c) * mass
+
+
+@dataclass(frozen=True)
+class Free(Linkage):
+    """phi2(2..levels) free, constant beyond, tied by a chain prior on log phi2.
+
+    Attributes
+    ----------
+    strength : float
+        Prior strength a: each entry is drawn to the one before it with the weight of 2a cells.
+    values : tuple of float or None
+        phi2(1..levels), the first 1; its length sets `levels`. None: start from ones.
+    """
+
+    name: ClassVar[str] = "free"
+    levels: int = 12
+    strength: float = field(default=25.0, kw_only=True)
+    values: tuple[float, ...] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.values is not None:
+            object.__setattr__(self, "values", tuple(float(v) for v in self.values))
+            object.__setattr__(self, "levels", len(self.values))
+            if not all(np.isfinite(v) and v > 0 for v in self.values) or self.values[:1] != (1.0,):
+                raise ValueError(f"values is {self.values!r}; give numbers above zero, the first of them 1")
+        super().__post_init__()
+        check_width("strength", self.strength)
+        if self.levels < 2:
+            raise ValueError(f"levels is {self.levels}; the free linkage needs at least 2")
+
+    @property
+    def bins(self) -> Bins:
+        return "tail"
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        table = self.table(self.levels)
+        return float(table.min()), float(table.max())
+
+    def start(self, sd: float = 1.0) -> Self:
+        values = self.values or (1.0,) * self.levels
+        return replace(super().start(sd), values=values, learn=self.learn is not False)
+
+    def table(self, n: int) -> Array:
+        return extend(self.values or (1.0,), n)
+
+    def expected(self, rate: npt.ArrayLike) -> Array:
+        rate = _positive(rate)[..., None]
+        table = self.table(self.levels)
+        counts = np.arange(1, self.levels)
+        log_probability = counts * np.log(rate) - gammaln(counts + 1) - rate - np.log(-np.expm1(-rate))
+        return table[-1] + np.exp(log_probability) @ (table[:-1] - table[-1])
+
+    def log_prior(self) -> float:
+        """Return the chain prior as a density of log phi2 (of phi2 itself it would drag the table to 0)."""
+        steps = np.diff(np.log(self.table(self.levels))) if self.learn else np.zeros(1)
+        return super().log_prior() + self.strength * float(np.sum(-steps - np.expm1(-steps)))
+
+
+LINKAGES: dict[str, type[Linkage]] = {
+    kind.name: kind for kind in (Ignorable, Linear, Exponential, Compound, Geometric, Free)
+}
+
+
+def linkage(name_or_instance: str | Linkage) -> Linkage:
+    """Return the linkage of that name with its defaults; an instance is returned as it is.
+
+    Examples
+    --------
+    >>> linkage("linear")
+    Linear(mean=None, levels=12, learn=None, shift=None, scale=None, shift_width=None, scale_width=0.1, \
+c=None, prior_width=0.1)
+    """
+    if isinstance(name_or_instance, Linkage):
+        return name_or_instance
+    if name_or_instance in LINKAGES:
+        return LINKAGES[name_or_instance]()
+    raise ValueError(f"linkage is {name_or_instance!r}; choose one of {', '.join(LINKAGES)}")

@@ -1,0 +1,157 @@
+"""What every linkage offers, and the location tables of the Gaussian (theory.md, Linkages).
+
+Enters: settings. Leaves: an immutable linkage; :meth:`Linkage.start` fills in what is to be learned and the
+M-step returns a new one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from nmar.prob.family_base import Family
+from nmar.prob.statistics import Array
+
+__all__ = ["Bins", "Linkage", "check_width", "extend"]
+
+Bins = Literal["tail", "parity", "open"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linkage:
+    """What the linkages share, and the location tables of the Gaussian.
+
+    Attributes
+    ----------
+    mean : {None, "shift", "scale"}
+        Which location table is learned: delta(n), phi1(n) or none.
+    levels : int
+        Number of free entries of a location table; it is constant beyond.
+    learn : bool or None
+        Whether the parameters of phi2 are learned; None until :meth:`start` decides.
+    shift, scale : tuple of float or None
+        delta(1..levels) and phi1(1..levels).
+    shift_width, scale_width : float
+        Prior standard deviation of a step of delta (None: a tenth of sd(y)) and of phi1 around 1.
+    """
+
+    name: ClassVar[str]
+    bounds: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    mean: Literal["shift", "scale"] | None = None
+    levels: int = 12
+    learn: bool | None = None
+    shift: tuple[float, ...] | None = None
+    scale: tuple[float, ...] | None = None
+    shift_width: float | None = None
+    scale_width: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.mean not in (None, "shift", "scale"):
+            raise ValueError(f"mean is {self.mean!r}; choose None, 'shift' or 'scale'")
+        if int(self.levels) != self.levels or self.levels < 1:
+            raise ValueError(f"levels is {self.levels!r}; give a whole number of at least 1")
+        check_table("shift", self.shift, 0.0, self.levels)
+        check_table("scale", self.scale, 1.0, self.levels)
+        for name in ("shift_width", "scale_width"):
+            check_width(name, getattr(self, name))
+
+    @property
+    def bins(self) -> Bins:
+        """How counts fall into bins: constant after the last ("tail"), odd and even, or one each ("open")."""
+        return "open"
+
+    @property
+    def size(self) -> int | None:
+        """Number of bins; None where every count has its own."""
+        return {"tail": self.levels, "parity": 2, "open": None}[self.bins]
+
+    @property
+    def learns_mean(self) -> bool:
+        """Whether a location table is learned."""
+        return self.mean is not None
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Smallest and largest phi2(n) over all n."""
+        return 1.0, 1.0
+
+    def start(self, sd: float = 1.0) -> Self:
+        """Return a copy whose learned parameters have their starting values.
+
+        Parameters
+        ----------
+        sd : float
+            Standard deviation of the observed values; sets the prior width of the shift.
+        """
+        started = replace(self, learn=bool(self.learn))
+        if self.mean == "shift":
+            width = self.shift_width or 0.1 * float(sd)
+            started = replace(started, shift=self.shift or (0.0,) * self.levels, shift_width=width)
+        if self.mean == "scale" and self.learns_mean:
+            started = replace(started, scale=self.scale or (1.0,) * self.levels)
+        return started
+
+    def table(self, n: int) -> Array:
+        """Return phi2(1..n)."""
+        return np.ones(n)
+
+    def bin_table(self, size: int | None = None) -> Array:
+        """Return phi2 of each bin; `size` is needed where bins are open."""
+        return self.table(self._bin_count(size))
+
+    def mean_tables(self, size: int | None = None) -> tuple[Array, Array]:
+        """Return phi1 and delta of each bin."""
+        count = self._bin_count(size)
+        return extend(self.scale or (1.0,), count), extend(self.shift or (0.0,), count)
+
+    def expected(self, rate: npt.ArrayLike) -> Array:
+        """Return E[phi2(n)], n zero-truncated Poisson of this rate."""
+        return np.ones_like(rate, dtype=float)
+
+    def log_prior(self) -> float:
+        """Return the log prior of the learned parameters, up to a constant that makes its maximum 0."""
+        total = 0.0
+        if self.mean == "shift" and self.shift and self.shift_width:
+            total -= 0.5 * float(np.sum(np.square(np.diff(self.shift) / self.shift_width)))
+        if self.mean == "scale" and self.scale:
+            total -= 0.5 * float(np.sum(np.square((np.array(self.scale) - 1) / self.scale_width)))
+        return total
+
+    def supports(self, family: Family) -> None:
+        """Raise ValueError if this linkage cannot be used with `family`."""
+        if self.mean is not None and family.name != "gaussian":
+            raise ValueError(
+                f"mean={self.mean!r} links the location of a gaussian, but the family is {family.name}; "
+                "use mean=None"
+            )
+        if family.name == "binomial" and self.name not in ("ignorable", "compound"):
+            raise ValueError(
+                f"linkage {self.name!r} gives the binomial a number of trials that is not an integer; "
+                "use 'ignorable' or 'compound'"
+            )
+
+    def _bin_count(self, size: int | None) -> int:
+        own = self.size
+        if size is None and own is None:
+            raise ValueError(f"size is None, but linkage {self.name!r} has a bin for every n; give a number")
+        if size is not None and own is not None and size != own:
+            raise ValueError(f"size is {size}, but linkage {self.name!r} has {own} bins; give that or None")
+        return int(own if size is None else size)  # type: ignore[arg-type]
+
+
+def check_table(name: str, table: tuple[float, ...] | None, first: float, levels: int) -> None:
+    if table is not None and (len(table) != levels or table[0] != first or not np.all(np.isfinite(table))):
+        raise ValueError(f"{name} is {table!r}; give {levels} finite numbers, the first of them {first:g}")
+
+
+def check_width(name: str, width: float | None) -> None:
+    if width is not None and not (np.isfinite(width) and width > 0):
+        raise ValueError(f"{name} is {width!r}; give a number above zero")
+
+
+def extend(values: tuple[float, ...], size: int) -> Array:
+    """Return the first `size` values, the last one repeated as often as needed."""
+    return np.array(values)[np.minimum(np.arange(size), len(values) - 1)]

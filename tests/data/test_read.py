@@ -1,0 +1,265 @@
+"""Files in and out."""
+
+import gzip
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.io
+import scipy.sparse as sparse
+
+from nmar.data import Cells, read, write_frame
+
+COLUMNS = {
+    "user": ["ann", "bob", "ann", "cat"],
+    "item": [20, 10, 10, 30],
+    "stars": [5.0, 0.0, 0.1 + 0.2, 1.0],
+}
+NAMES = {"row": "user", "col": "item", "value": "stars"}
+TEXT = "user,item,stars\nann,20,5\nbob,10,0\nann,10,0.25\n"
+
+
+@pytest.fixture(params=["pyarrow", "standard library"])
+def parser(request, monkeypatch):
+    if request.param != "pyarrow":
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    return request.param
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def check(cells):
+    assert cells.row_ids.tolist() == ["ann", "bob", "cat"]
+    assert cells.col_ids.tolist() == [10, 20, 30]
+    assert cells.values.tolist() == [0.1 + 0.2, 5.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "txt", "csv.gz", "tsv.gz"])
+def test_text_round_trip(tmp_path, parser, ending):
+    path = tmp_path / f"ratings.{ending}"
+    write_frame(path, COLUMNS)
+    check(read(path, **NAMES))
+    check(read(str(path)))  # the first three columns
+
+
+def test_parquet_round_trip(tmp_path):
+    path = tmp_path / "ratings.v2.parquet"
+    write_frame(path, COLUMNS)
+    check(read(path, **NAMES))
+    table = pa.table({**COLUMNS, "user": pa.array(COLUMNS["user"]).dictionary_encode()})
+    pa.parquet.write_table(table, path)
+    check(read(path))
+
+
+def test_zstandard(tmp_path):
+    path = tmp_path / "ratings.csv.zst"
+    with pa.output_stream(str(path), compression="zstd") as stream:
+        stream.write(TEXT.encode())
+    assert read(path).values.tolist() == [0.25, 5.0, 0.0]
+
+
+def test_zstandard_without_any_package(tmp_path, monkeypatch):
+    path = write(tmp_path / "ratings.csv.zst", "x")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(ImportError, match=r"\.zst needs pyarrow: pip install 'nmar\[io\]'"):
+        read(path)
+
+
+def test_columns_named_row_col_value_come_first(tmp_path, parser):
+    path = write(tmp_path / "a.csv", "id,value,col,row\n1,2.5,x,u\n2,3.5,y,v\n")
+    cells = read(path)
+    assert cells.row_ids.tolist() == ["u", "v"]
+    assert cells.col_ids.tolist() == ["x", "y"]
+    assert cells.values.tolist() == [2.5, 3.5]
+
+
+def test_quotes_byte_order_mark_and_line_endings(tmp_path, parser):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'\xef\xbb\xbfuser,"item, full",stars\r\n"a, b",x,1\r\nc,NA,2\r\n')
+    cells = read(path, row="user", col="item, full", value="stars")
+    assert cells.row_ids.tolist() == ["a, b", "c"]
+    assert cells.col_ids.tolist() == ["NA", "x"]
+
+
+def test_ids_as_written(tmp_path, parser):
+    path = write(tmp_path / "a.csv", "user,item,stars\n007,1,1\n7,1,2\n")
+    assert read(path, text_ids=True).row_ids.tolist() == ["007", "7"]
+    assert read(path, duplicates="last").row_ids.tolist() == [7]
+
+
+def test_delimiter_and_no_header(tmp_path, parser):
+    path = write(tmp_path / "a.csv", "1;2;3.5\n4;5;6\n")
+    cells = read(path, delimiter=";", header=False)
+    assert cells.row_ids.tolist() == [1, 4]
+    assert cells.values.tolist() == [3.5, 6.0]
+    assert read(path, delimiter=";", header=False, row="1", col="0", value="2").row_ids.tolist() == [2, 5]
+    with pytest.raises(ValueError, match=r"looks like data.*header=False"):
+        read(path, delimiter=";")
+    with pytest.raises(ValueError, match=r"has columns \['1;2;3.5'\].*delimiter"):
+        read(write(tmp_path / "b.csv", "1;2;3.5\n4;5;6\n"), row="1;2;3.5")
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        (TEXT, {"row": "usr"}, r"row='usr' is not a column of .*available: \['user', 'item', 'stars'\]"),
+        (TEXT, {"value": "score"}, "value='score' is not a column"),
+        (TEXT, {"row": "item"}, "name one column twice"),
+        (TEXT, {"duplicates": "first"}, "duplicates='first'"),
+        ("", {}, "is empty; it should hold"),
+        ("\n\n", {}, "begins with an empty line"),
+        ("user,item,stars\n", {}, r"no lines \(empty input\)"),
+        ("user,user,stars\na,b,1\n", {}, "repeats a name"),
+        ("user,item,stars\na,b\n", {}, "not a table separated by ','"),
+        ("user,item,stars\na,b,\nc,d,1\n", {}, "value='stars': 1 NaN"),
+        ("user,item,stars\n,b,1\nc,d,1\n", {}, "row: ids: 1 missing"),
+        ("user,item,stars\na,b,high\n", {}, "value='stars' is not numeric.*'high'"),
+        ("user,item,stars\na,b,1\na,b,2\n", {}, "1 entries repeat a cell.*'a'.*'b'"),
+    ],
+)
+def test_bad_text_is_refused(tmp_path, parser, text, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        read(write(tmp_path / "a.csv", text), **arguments)
+
+
+def test_duplicates_policy_reaches_the_cells(tmp_path, parser):
+    path = write(tmp_path / "a.csv", "user,item,stars\na,b,1\na,b,2\n")
+    assert read(path, duplicates="mean").values.tolist() == [1.5]
+
+
+def test_path_is_checked(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none\.csv' does not exist.*spelling"):
+        read(tmp_path / "none.csv")
+    with pytest.raises(ValueError, match=r"told by the ending, one of csv, tsv"):
+        read(write(tmp_path / "a.xlsx", "x"))
+    with pytest.raises(ValueError, match=r"told by the ending"):
+        read(write(tmp_path / "plain", "x"))
+    with pytest.raises(ValueError, match=r"told by the ending"):
+        read(write(tmp_path / "plain.gz", "x"))
+    with pytest.raises(ValueError, match=r"decompress it first"):
+        read(write(tmp_path / "a.parquet.gz", "x"))
+    with pytest.raises(ValueError, match=r"not a parquet file"):
+        read(write(tmp_path / "a.parquet", "nonsense"))
+
+
+def test_parquet_without_pyarrow(tmp_path, monkeypatch):
+    path = tmp_path / "a.parquet"
+    write_frame(path, COLUMNS)
+    for module in ("pyarrow", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=r"reading parquet needs pyarrow: pip install 'nmar\[io\]'"):
+        read(path)
+    with pytest.raises(ImportError, match=r"writing parquet needs pyarrow: pip install 'nmar\[io\]'"):
+        write_frame(tmp_path / "b.parquet", COLUMNS)
+    assert [file.name for file in tmp_path.iterdir()] == ["a.parquet"]
+
+
+MATRIX = sparse.coo_array(([5.0, 0.0, 2.0], ([0, 1, 2], [1, 0, 3])), shape=(4, 5))
+
+
+def check_matrix(cells):
+    assert cells.shape == (4, 5)
+    assert cells.values.tolist() == [5.0, 0.0, 2.0]  # the stored 0 is observed
+    assert cells.col_index.tolist() == [1, 0, 3]
+
+
+def test_mtx(tmp_path):
+    path = tmp_path / "m.mtx"
+    scipy.io.mmwrite(path, MATRIX)
+    check_matrix(read(path))
+    (tmp_path / "m.mtx.gz").write_bytes(gzip.compress(path.read_bytes()))
+    check_matrix(read(tmp_path / "m.mtx.gz"))
+    with pytest.raises(ValueError, match=r"row='user' names a column, but a mtx file has none"):
+        read(path, row="user")
+    with pytest.raises(ValueError, match=r"not a Matrix Market file"):
+        read(write(tmp_path / "bad.mtx", "nonsense"))
+    scipy.io.mmwrite(tmp_path / "d.mtx", np.ones((2, 2)))
+    assert read(tmp_path / "d.mtx").n_observed == 4
+
+
+@pytest.mark.parametrize("container", ["csr", "csc", "coo"])
+def test_npz_scipy(tmp_path, container):
+    sparse.save_npz(tmp_path / "m.npz", MATRIX.asformat(container))
+    check_matrix(read(tmp_path / "m.npz"))
+
+
+def test_npz_arrays(tmp_path):
+    path = tmp_path / "m.npz"
+    arrays = {"row": [0, 1, 2], "col": [1, 0, 3], "value": [5.0, 0.0, 2.0]}
+    np.savez(path, **arrays, shape=(4, 5))
+    check_matrix(read(path))
+    np.savez(path, row=["u", "v"], col=[7, 9], value=[1.0, 2.0])
+    assert read(path).row_ids.tolist() == ["u", "v"]
+    assert read(path).col_ids.tolist() == [7, 9]
+    np.savez(path, a=[1], b=[2])
+    with pytest.raises(ValueError, match=r"has columns \['a', 'b'\]"):
+        read(path)
+
+
+@pytest.mark.parametrize("encoding", ["csr", "csc"])
+def test_h5ad(tmp_path, encoding):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "m.h5ad"
+    matrix = MATRIX.asformat(encoding)
+    with h5py.File(path, "w") as file:
+        group = file.create_group("X")
+        group.attrs.update({"encoding-type": f"{encoding}_matrix", "shape": matrix.shape})
+        for name in ("data", "indices", "indptr"):
+            group[name] = getattr(matrix, name)
+        file.create_group("obs").attrs["_index"] = "cell"
+        file["obs"]["cell"] = ["d", "c", "b", "a"]
+    cells = read(path)
+    check_matrix(cells)
+    assert cells.row_ids.tolist() == ["d", "c", "b", "a"]
+    assert cells.col_ids.tolist() == list(range(5))
+    with h5py.File(path, "w") as file:
+        file["X"] = np.ones((2, 2))
+    with pytest.raises(ValueError, match=r"X is .*not a sparse matrix.*store X as csr"):
+        read(path)
+
+
+def test_h5ad_without_h5py(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(ImportError, match=r"h5ad needs h5py: pip install h5py"):
+        read(write(tmp_path / "m.h5ad", "x"))
+
+
+def test_write_frame_is_whole_or_nothing(tmp_path):
+    path = write(tmp_path / "a.csv", "old")
+
+    class Broken:
+        def __len__(self):
+            return 4
+
+        def __array__(self, dtype=None, copy=None):
+            raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        write_frame(path, {**COLUMNS, "stars": Broken()})
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["a.csv"]
+    write_frame(path, {"x": np.array([1, 2]), "s": np.array(["u", "v,w"])})
+    assert path.read_text() == 'x,s\n1,u\n2,"v,w"\n'
+    assert path.stat().st_mode & 0o400
+
+
+def test_write_frame_refuses(tmp_path):
+    with pytest.raises(ValueError, match=r"columns: lengths .*one length"):
+        write_frame(tmp_path / "a.csv", {"x": [1], "y": [1, 2]})
+    with pytest.raises(ValueError, match=r"columns: lengths"):
+        write_frame(tmp_path / "a.csv", {})
+    with pytest.raises(ValueError, match=r"use \.csv, \.tsv"):
+        write_frame(tmp_path / "a.xlsx", COLUMNS)
+    with pytest.raises(FileNotFoundError, match=r"folder .* does not exist; create it"):
+        write_frame(tmp_path / "none" / "a.csv", COLUMNS)
+
+
+def test_cells_survive_a_round_trip_through_a_table(tmp_path):
+    cells = Cells.from_frame(COLUMNS, **NAMES)
+    write_frame(tmp_path / "a.csv", {name: column.to_numpy() for name, column in cells.to_frame().items()})
+    check(read(tmp_path / "a.csv"))
