@@ -225,6 +225,15 @@ def test_c_beats_a_dense_scan(name, kind):
     assert best >= scan - 1e-9 and best > objective(link, law, 1.0, stats)
 
 
+@pytest.mark.parametrize("factor", [1.0, 1e6])
+@pytest.mark.parametrize("name", ["gaussian", "gamma", "inverse_gaussian", "negative_binomial"])
+def test_the_start_of_the_dispersion_does_not_matter(name, factor):
+    law, rng = family(name), np.random.default_rng(12)
+    stats = random_statistics(law, Ignorable(), rng).scale(factor)
+    found = [update(Ignorable(), law, start, stats)[1] for start in (1e-6, 0.1, 1.0, 30.0, 1e6)]
+    np.testing.assert_allclose(found, found[2], rtol=1e-7)
+
+
 def test_several_modes_do_not_lose_the_present_one():
     """A floored exponential table has one mode on each side of 0; the better one wins from either start."""
     law = family("gaussian")

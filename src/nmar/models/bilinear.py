@@ -136,10 +136,27 @@ class Bilinear:
                 mean[:, self.axes[axis].bias] += sums / (np.diff(lines.indptr) + 10.0)
         return self._factor(mean, variances, axis)
 
+    def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
+        """Known lines drawn from the prior: factors N(0, 1) and N(0, 1/rank), biases N(0, 1/4)."""
+        variance = [np.full(self.size, 0.25), np.full(self.size, 0.25)]
+        variance[0][: self.rank], variance[1][: self.rank] = 1.0, 1.0 / max(self.rank, 1)
+        means = self.prior_mean or ((0.0,) * self.size, (0.0,) * self.size)
+        shared = Priors((np.array(means[0]), np.array(means[1])), (variance[0], variance[1]), 0)
+        sides = []
+        for axis in (0, 1):
+            noise = rng.normal(size=(shape[axis], self.size)) * np.sqrt(variance[axis])
+            mean = np.where(self._free(axis), shared.mean[axis] + noise, self._constant(axis))
+            if self.axes[axis].known is not None:
+                mean = np.asarray(self.axes[axis].known, np.float64)
+            sides.append(self._factor(mean, np.zeros_like(mean), axis))
+        return Start(sides[0], sides[1], shared)
+
     def _factor(self, mean: Array, variances: Array, axis: int) -> NormalFactor:
         """A factor with independent coordinates, stored as the covariance setting asks."""
         free = self._free(axis)
-        log_det = np.log(variances[:, free]).sum(axis=1) if free.any() else np.zeros(len(mean))
+        log_det = np.zeros(len(mean))
+        if variances.any():
+            log_det = np.log(variances[:, free]).sum(axis=1)
         if self.diagonal:
             return NormalFactor(mean, variances, log_det)
         spread = pack(variances[:, :, None] * np.eye(self.size))

@@ -329,7 +329,10 @@ def join(parts: list[Any]) -> Any:
 def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
     """M-steps from the half sweep just done, with its q(n) held (theory.md, M-steps): φ, σ² or κ, Λ̄, priors."""
     shared = state.shared
-    linkage, dispersion = learn.update(shared.linkage, law.family, shared.dispersion, info.stats)
+    if shared.linkage.bins == "known":
+        linkage, dispersion = shared.linkage.refit(info.stats, shared.dispersion)  # type: ignore[attr-defined]
+    else:
+        linkage, dispersion = learn.update(shared.linkage, law.family, shared.dispersion, info.stats)
     rate = shared.rate
     if rate is not None:
         rate = learn.ztp_rate(info.stats.mean_count_total / info.stats.cells)

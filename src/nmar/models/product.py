@@ -22,6 +22,8 @@ from nmar.prob.statistics import Statistics
 
 Array = NDArray[Any]
 
+SURE = 1e9  # shape of a gamma factor that is a known number for all practical purposes
+
 
 @dataclass(frozen=True, eq=False)
 class ProductSide:
@@ -68,6 +70,17 @@ class Product:
         sides: dict[int, ProductSide] = {}
         for axis in (lead, 1 - lead):
             sides[axis] = self._start(cells.shape[axis], axis, level, rng)
+        return Start(sides[0], sides[1], None)
+
+    def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
+        """Known lines drawn at a level that gives values of a few."""
+        sides = []
+        for axis, n in enumerate(shape):
+            weights = rng.gamma(2.0, 1.0 / np.sqrt(self.rank), (n, self.rank))
+            if self.known[axis]:
+                weights = np.ones((n, self.rank))
+            factor = GammaFactor(np.full(weights.shape, SURE), SURE / weights)
+            sides.append(ProductSide(factor, None if self.known[axis] else self._scale(factor)))
         return Start(sides[0], sides[1], None)
 
     def _start(self, n: int, axis: int, level: float, rng: np.random.Generator) -> ProductSide:

@@ -69,6 +69,10 @@ class DataModel(Protocol):
         """Start from the training cells; ``lead`` is the axis that sweeps update first."""
         ...
 
+    def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
+        """Sides drawn from the prior, without uncertainty: for simulation."""
+        ...
+
     def features(self, side: Any, axis: int, shared: Any) -> Features:
         """Features of a block of lines of ``axis``."""
         ...

@@ -14,7 +14,7 @@ from nmar.models.protocol import DataModel
 class Settings(Protocol):
     """A choice of data model."""
 
-    def build(self, cells: Cells) -> DataModel:
+    def build(self, cells: Cells | None) -> DataModel:
         """The model for these cells."""
         ...
 
@@ -62,7 +62,7 @@ class Factorization:
         check_choice("family", self.family, ("gaussian", "poisson"))
         check_choice("covariance", self.covariance, ("full", "diagonal"))
 
-    def build(self, cells: Cells) -> DataModel:
+    def build(self, cells: Cells | None) -> DataModel:
         """A Gaussian bilinear model or a Poisson product."""
         if self.family == "poisson":
             return Product(self.rank)

@@ -1,0 +1,67 @@
+"""Everything a fit can be told, in one immutable record, checked when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nmar.fit.stop import StopRule
+from nmar.fit.twostage import Quadratic
+from nmar.models.missingness import Pattern
+from nmar.models.settings import Factorization, Settings, check_choice, check_count
+from nmar.prob.linkage import Linkage, linkage
+
+PRIORS = ("robust", "paper")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of a fit.
+
+    Parameters
+    ----------
+    data : data model (``Factorization(10)`` …)
+    linkage : a :class:`Linkage` or its name
+    factors : components K of the missingness pattern
+    control : the tail-only control
+    prior : "robust" (η = ζ = 0.3) or "paper" (η from the density)
+    starts : starts tried where the linkage has several modes (free); the one with the better bound goes on
+    dtype : "float64" or "float32" storage
+    """
+
+    data: Settings = field(default_factory=Factorization)
+    linkage: str | Linkage = "free"
+    factors: int = 10
+    control: bool = False
+    prior: str = "robust"
+    starts: int = 2
+    dtype: str = "float64"
+    backend: str = "auto"
+    n_jobs: int | None = None
+    seed: Any = 0
+    stop: StopRule = field(default_factory=StopRule)
+
+    def __post_init__(self) -> None:
+        check_count("factors", self.factors, 1)
+        check_count("max_iter", self.stop.max_iter, 1)
+        check_count("starts", self.starts, 1)
+        check_choice("prior", self.prior, PRIORS)
+        check_choice("dtype", self.dtype, ("float64", "float32"))
+        if not (np.isfinite(self.stop.tol) and self.stop.tol >= 0):
+            raise ValueError(f"tol={self.stop.tol!r}; give a number of at least 0")
+        if not hasattr(self.data, "build"):
+            raise ValueError(
+                f"data={self.data!r} is not a data model; use nmar.Factorization(10) or another of nmar's models"
+            )
+
+    @property
+    def link(self) -> Linkage:
+        """The linkage itself; "two-stage" is the baseline without a latent count."""
+        return Quadratic() if self.linkage == "two-stage" else linkage(self.linkage)
+
+    @property
+    def pattern(self) -> Pattern:
+        """The law of the pattern with the robust prior."""
+        return Pattern(self.factors)

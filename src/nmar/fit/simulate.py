@@ -1,0 +1,162 @@
+"""Draws from the exact generative model: pattern, counts, natural parameters, values (theory.md, Model)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from nmar.data.axis import Axis
+from nmar.data.cells import Cells
+from nmar.fit.start import seed_sequence
+from nmar.models.coupled import Law, Pair, Shared, State
+from nmar.models.missingness import Pattern, PatternSide
+from nmar.models.settings import Factorization, Settings
+from nmar.posterior.posterior import Posterior
+from nmar.prob.factor import GammaFactor
+from nmar.prob.linkage import Linkage, linkage
+
+Array = NDArray[Any]
+
+SURE = 1e9  # shape of a gamma factor that is a known number for all practical purposes
+PATTERN = Pattern(factors=5, shape=1.0, activity_shape=3.0, activity_rate=1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What the data were drawn from.
+
+    Attributes
+    ----------
+    counts : n of each observed cell, row-major
+    posterior : the true parameters as a posterior without uncertainty, so that the truth can be scored
+    linkage, dispersion : as used
+    """
+
+    counts: Array
+    posterior: Posterior
+
+    @property
+    def linkage(self) -> Linkage:
+        """The true linkage."""
+        return self.posterior.state.shared.linkage
+
+    @property
+    def dispersion(self) -> float:
+        """The true σ² or κ."""
+        return self.posterior.state.shared.dispersion
+
+    @property
+    def rates(self) -> tuple[Array, Array]:
+        """True row and column weights of the pattern, u and v."""
+        rows, cols = self.posterior.state.sides
+        return rows.pattern.weights.mean, cols.pattern.weights.mean
+
+
+def simulate(
+    shape: tuple[int, int] = (1000, 500),
+    data: Settings | None = None,
+    linkage: str | Linkage = "linear",
+    density: float = 0.05,
+    seed: Any = 0,
+    *,
+    dispersion: float = 1.0,
+    pattern: Pattern = PATTERN,
+) -> tuple[Cells, Truth]:
+    """Draw a matrix from the coupled model.
+
+    Parameters
+    ----------
+    shape : rows and columns
+    data : data model, default ``Factorization(5)``
+    linkage : linkage or its name; a learned parameter left open takes its starting value
+    density : expected share of observed cells
+    seed : seed
+    dispersion : σ² of the Gaussian, κ of the other families
+    pattern : law of the missingness pattern; its scale is set by ``density``
+
+    Returns
+    -------
+    cells : the observed cells
+    truth : parameters and counts they were drawn from
+
+    Examples
+    --------
+    >>> cells, truth = simulate(shape=(50, 40), density=0.1, seed=0)
+    >>> cells.shape, len(truth.counts) == cells.n_observed
+    ((50, 40), True)
+    """
+    if not 0.0 < density < 1.0:
+        raise ValueError(f"density={density!r}; give a share between 0 and 1")
+    if min(shape) < 2:
+        raise ValueError(f"shape={shape!r}; at least two rows and two columns are needed")
+    link = _resolve(linkage)
+    for_pattern, for_data, for_values = (np.random.default_rng(s) for s in seed_sequence(seed).spawn(3))
+    u, v = _weights(shape, pattern, density, for_pattern)
+    i, j, n = _counts(u, v, for_pattern)
+    model = (Factorization(5) if data is None else data).build(None)
+    start = model.draw(shape, for_data)
+    law = Law(pattern, model)
+    link.supports(law.family)
+    sides = (Pair(_known(u, pattern), start.rows), Pair(_known(v, pattern), start.cols))
+    state = State(sides, Shared(float(dispersion), link, start.globals))
+    known = Posterior(law, state, Axis.range(shape[0]), Axis.range(shape[1]))
+    values = _values(known, i, j, n, for_values)
+    return Cells.from_arrays(i, j, values, shape), Truth(n, known)
+
+
+def _resolve(link: str | Linkage) -> Linkage:
+    return linkage(link).start()
+
+
+def _weights(
+    shape: tuple[int, int], pattern: Pattern, density: float, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """u and v with r ~ Ga, u ~ Ga(η, r), scaled so that the expected density is met (a change of ϱ)."""
+    sides = []
+    for n in shape:
+        rate = rng.gamma(pattern.activity_shape, 1.0 / pattern.activity_rate, n)
+        sides.append(rng.gamma(pattern.shape, 1.0, (n, pattern.factors)) / rate[:, None])
+    u, v = sides
+    probe = rng.integers(shape[0], size=20_000), rng.integers(shape[1], size=20_000)
+    rates = np.einsum("pk,pk->p", u[probe[0]], v[probe[1]])
+
+    def excess(log_scale: float) -> float:
+        return float(np.mean(-np.expm1(-np.exp(log_scale) * rates)) - density)
+
+    scale = np.exp(brentq(excess, -60.0, 60.0))
+    return u * np.sqrt(scale), v * np.sqrt(scale)
+
+
+def _counts(u: Array, v: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    """All cells with n > 0, exactly: component k throws Po(Σu_k Σv_k) points at rows ∝ u_k and columns ∝ v_k."""
+    keys = []
+    for k in range(u.shape[1]):
+        points = rng.poisson(u[:, k].sum() * v[:, k].sum())
+        row = rng.choice(len(u), points, p=u[:, k] / u[:, k].sum())
+        col = rng.choice(len(v), points, p=v[:, k] / v[:, k].sum())
+        keys.append(row.astype(np.int64) * len(v) + col)
+    key, n = np.unique(np.concatenate(keys), return_counts=True)
+    if not len(key):
+        raise ValueError("density is so small that no cell was observed; raise it or the shape")
+    return key // len(v), key % len(v), n
+
+
+def _known(weights: Array, pattern: Pattern) -> PatternSide:
+    """Known weights as a factor without spread."""
+    factor = GammaFactor(np.full(weights.shape, SURE), SURE / np.maximum(weights, 1e-300))
+    return PatternSide(factor, pattern.activity(factor))
+
+
+def _values(known: Posterior, i: Array, j: Array, n: Array, rng: np.random.Generator) -> Array:
+    """y given the counts."""
+    link = known.state.shared.linkage
+    table = known.table(int(n.max()) if link.size is None else None)
+    if link.bins == "parity":
+        bins = (n - 1) % 2
+    else:
+        bins = np.minimum(n - 1, len(table.phi2) - 1)
+    return known.cells(i, j).sample(bins[:, None], table, rng)[:, 0]

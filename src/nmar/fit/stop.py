@@ -1,0 +1,47 @@
+"""When to stop: enough sweeps, enough time, a bound that no longer rises, a validation score that no longer does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nmar.fit.run import Trace
+
+
+@dataclass(frozen=True)
+class StopRule:
+    """Reasons to stop, in the order they are looked at.
+
+    Parameters
+    ----------
+    max_iter : sweeps at most
+    tol : relative gain of the bound over one sweep below which the fit has converged; 0 never stops
+    patience : sweeps the validation log likelihood may go without a new best (by ``valid_tol``), if there is one
+    valid_tol : nats per cell that count as a new best
+    max_time : seconds at most, or None
+    """
+
+    max_iter: int = 200
+    tol: float = 1e-4
+    patience: int = 10
+    valid_tol: float = 1e-5
+    max_time: float | None = None
+
+    def __call__(self, trace: Trace) -> str | None:
+        """A reason to stop, or None."""
+        if trace.valid and self._stale(trace.valid):
+            return "validation"
+        if self.tol > 0 and not trace.valid and self._converged(trace.bound):
+            return "converged"
+        if trace.iterations >= self.max_iter:
+            return "max_iter"
+        if self.max_time is not None and trace.seconds[-1] >= self.max_time:
+            return "max_time"
+        return None
+
+    def _converged(self, bound: tuple[float, ...]) -> bool:
+        return len(bound) > 2 and bound[-1] - bound[-2] <= self.tol * abs(bound[-1])
+
+    def _stale(self, valid: tuple[float, ...]) -> bool:
+        if len(valid) <= self.patience:
+            return False
+        return max(valid[-self.patience :]) <= max(valid[: -self.patience]) + self.valid_tol

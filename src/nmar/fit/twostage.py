@@ -1,0 +1,100 @@
+"""The two-stage baseline: the pattern fitted alone, then a Gaussian whose log variance is a quadratic in log Λ.
+
+Heteroscedastic, but without a latent count (theory.md, Control). It runs through the same half sweep: the *bin*
+of a cell, among quantiles of log E[Λ], is known instead of latent, so q is one-hot and the M-step is a fit of
+the quadratic to the bins' residual sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from nmar.prob.linkage_base import Linkage
+from nmar.prob.statistics import Statistics
+
+Array = NDArray[Any]
+
+BINS = 64
+
+
+@dataclass(frozen=True)
+class Quadratic(Linkage):
+    """φ of a bin is exp(b1 z + b2 z²), z the bin's standardised log rate.
+
+    Attributes
+    ----------
+    edges : BINS − 1 log rates between bins
+    places : z of each bin
+    slope, bend : b1, b2
+    """
+
+    name: ClassVar[str] = "two-stage"
+    edges: tuple[float, ...] = ()
+    places: tuple[float, ...] = ()
+    slope: float = 0.0
+    bend: float = 0.0
+
+    @property
+    def bins(self) -> Any:
+        """The bin of a cell is known."""
+        return "known"
+
+    @property
+    def size(self) -> int:
+        """Number of bins."""
+        return len(self.places)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Range of φ."""
+        table = self.table(self.size)
+        return float(table.min()), float(table.max())
+
+    def start(self, sd: float = 1.0) -> Self:
+        """Nothing to fill in."""
+        return replace(self, learn=True)
+
+    def table(self, n: int) -> Array:
+        """φ of each bin."""
+        z = np.array(self.places)
+        return np.exp(np.clip(self.slope * z + self.bend * z**2, -20.0, 20.0))[:n]
+
+    def group(self, rate: Array) -> Array:
+        """Bin of each cell from its rate."""
+        return np.searchsorted(np.array(self.edges), np.log(rate)).astype(np.int32)
+
+    def expected(self, rate: Any) -> Array:
+        """φ at a rate."""
+        return self.table(self.size)[self.group(np.asarray(rate))]
+
+    def refit(self, stats: Statistics, dispersion: float) -> tuple[Self, float]:
+        """b1, b2 and σ² that maximise the expected log likelihood of the bins' residuals."""
+        cells, residual = stats.vector("cells"), stats.vector("residual")
+        z = np.array(self.places)
+        design = np.stack([np.ones_like(z), z, z**2])
+
+        def loss(b: Array) -> tuple[float, Array]:
+            log_variance = np.clip(b @ design, -60.0, 60.0)
+            ratio = residual * np.exp(-log_variance)
+            return 0.5 * float(cells @ log_variance + ratio.sum()), 0.5 * design @ (cells - ratio)
+
+        first = np.array([np.log(dispersion), self.slope, self.bend])
+        found = minimize(loss, first, jac=True, method="BFGS")
+        best = found.x if found.fun < loss(first)[0] else first
+        return replace(self, slope=float(best[1]), bend=float(best[2])), float(np.exp(best[0]))
+
+
+def quadratic(rates: Array) -> Quadratic:
+    """Bins from the quantiles of the training cells' rates, with a flat start."""
+    logs = np.log(rates)
+    edges = np.unique(np.quantile(logs, np.linspace(0.0, 1.0, BINS + 1)[1:-1]))
+    which = np.searchsorted(edges, logs)
+    occupied = np.bincount(which, minlength=len(edges) + 1)
+    centers = np.bincount(which, weights=logs, minlength=len(edges) + 1) / np.maximum(occupied, 1)
+    z = (centers - logs.mean()) / (logs.std() or 1.0)
+    return Quadratic(edges=tuple(edges.tolist()), places=tuple(z.tolist()))

@@ -1,0 +1,126 @@
+"""Models on disk without pickle: a zip of ``.npy`` arrays and one JSON header.
+
+Records are written field by field under the name of their class; only classes in :func:`registry` can be read
+back, so a model file can hold data but never code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmar.data.axis import Axis
+
+FORMAT = "nmar-model"
+VERSION = 1
+
+
+def registry() -> dict[str, type]:
+    """Classes that a model file may name."""
+    from nmar.fit import twostage
+    from nmar.models import bilinear, coupled, missingness, product, settings
+    from nmar.posterior import posterior
+    from nmar.prob import factor, linkage
+
+    modules = (bilinear, coupled, missingness, product, settings, posterior, factor, linkage, twostage)
+    found: dict[str, type] = {}
+    for module in modules:
+        for value in vars(module).values():
+            if isinstance(value, type) and dataclasses.is_dataclass(value):
+                found[value.__name__] = value
+    return found
+
+
+def encode(record: Any, arrays: dict[str, Any], path: str = "") -> Any:
+    """JSON tree of a record; arrays are put aside under their path."""
+    if isinstance(record, np.ndarray):
+        arrays[path] = record
+        return {"array": path}
+    if isinstance(record, Axis):
+        parts = record.to_arrays()
+        return {"axis": {k: encode(np.asarray(v), arrays, f"{path}.{k}") for k, v in parts.items()}}
+    if dataclasses.is_dataclass(record) and not isinstance(record, type):
+        fields = {
+            f.name: encode(getattr(record, f.name), arrays, f"{path}.{f.name}".lstrip("."))
+            for f in dataclasses.fields(record)
+            if f.init
+        }
+        return {"record": type(record).__name__, "fields": fields}
+    if isinstance(record, tuple | list):
+        return {"tuple": [encode(v, arrays, f"{path}.{k}") for k, v in enumerate(record)]}
+    if isinstance(record, type) and issubclass(record, np.generic):
+        return {"dtype": np.dtype(record).name}
+    if isinstance(record, np.generic):
+        return record.item()
+    if record is None or isinstance(record, bool | int | float | str):
+        return record
+    raise TypeError(f"a model with a {type(record).__name__} cannot be saved without pickle")
+
+
+def decode(tree: Any, arrays: dict[str, Any], classes: dict[str, type]) -> Any:
+    """Inverse of :func:`encode`."""
+    if not isinstance(tree, dict):
+        return tree
+    if "array" in tree:
+        return arrays[tree["array"]]
+    if "axis" in tree:
+        return Axis.from_arrays({k: decode(v, arrays, classes) for k, v in tree["axis"].items()})
+    if "tuple" in tree:
+        return tuple(decode(v, arrays, classes) for v in tree["tuple"])
+    if "dtype" in tree:
+        return np.dtype(tree["dtype"]).type
+    if tree["record"] not in classes:
+        raise ValueError(f"the file names a record {tree['record']!r} that this version does not know")
+    fields = {k: decode(v, arrays, classes) for k, v in tree["fields"].items()}
+    return classes[tree["record"]](**fields)
+
+
+def save(path: str | os.PathLike[str], record: Any, kind: str = FORMAT) -> None:
+    """Write a record atomically: a temporary file in the same folder, flushed to disk, then renamed."""
+    target = Path(path)
+    arrays: dict[str, Any] = {}
+    tree = encode(record, arrays)
+    header = json.dumps({"format": kind, "version": VERSION, "tree": tree})
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+                archive.writestr("header.json", header)
+                for k, (name, array) in enumerate(arrays.items()):
+                    buffer = io.BytesIO()
+                    np.save(buffer, array, allow_pickle=False)
+                    archive.writestr(f"{k}.npy", buffer.getvalue())
+                archive.writestr("names.json", json.dumps(list(arrays)))
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | os.PathLike[str], kind: str = FORMAT) -> Any:
+    """Read a record written by :func:`save`; anything else is refused with the reason."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header = json.loads(archive.read("header.json"))
+            names = json.loads(archive.read("names.json"))
+            stored = [np.load(io.BytesIO(archive.read(f"{k}.npy")), allow_pickle=False) for k in range(len(names))]
+    except FileNotFoundError:
+        raise FileNotFoundError(f"path={str(path)!r}: no such file") from None
+    except (zipfile.BadZipFile, KeyError, ValueError, json.JSONDecodeError, EOFError) as error:
+        raise ValueError(f"path={str(path)!r} is not a complete {kind} file: {error}") from error
+    if header.get("format") != kind:
+        raise ValueError(f"path={str(path)!r} holds {header.get('format')!r}, not {kind!r}")
+    if header.get("version", 0) > VERSION:
+        raise ValueError(f"path={str(path)!r} was written by a newer nmar; upgrade to read it")
+    return decode(header["tree"], dict(zip(names, stored, strict=True)), registry())

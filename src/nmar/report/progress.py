@@ -1,0 +1,50 @@
+"""Progress of long fits: a bar on a terminal, log records elsewhere, never print."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+log = logging.getLogger("nmar")
+
+Watch = Callable[[Any, Any], None]
+
+
+@contextmanager
+def progress(verbose: int, total: int, label: str = "fitting") -> Iterator[Watch | None]:
+    """A function to call after each sweep, for the length of a fit.
+
+    ``verbose`` 0: none. 1: a bar if standard error is a terminal. 2: a log record for every sweep as well.
+    """
+    if not verbose:
+        yield None
+        return
+    if not sys.stderr.isatty():
+        yield _log_sweep if verbose > 1 else None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} sweeps  bound {task.fields[bound]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total, bound="…")
+
+        def watch(trace: Any, state: Any) -> None:
+            bar.update(task, completed=trace.iterations, bound=f"{trace.bound[-1]:.6g}")
+            if verbose > 1:
+                _log_sweep(trace, state)
+
+        yield watch
+
+
+def _log_sweep(trace: Any, state: Any) -> None:
+    valid = f", validation {trace.valid[-1]:.5f}" if trace.valid else ""
+    log.info("sweep %d: bound %.8g%s, %.2f s", trace.iterations, trace.bound[-1], valid, trace.seconds[-1])

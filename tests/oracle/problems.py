@@ -1,0 +1,116 @@
+"""Tiny problems and the table of every model × linkage × control that exists: used by tests of several folders."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from nmar.data.cells import Cells
+from nmar.fit.executor import Serial
+from nmar.fit.run import sweep
+from nmar.fit.start import begin
+from nmar.kernels.choose import choose
+from nmar.models.coupled import State, half_sweep, update_shared
+from nmar.models.missingness import Pattern
+from nmar.models.settings import Factorization
+from nmar.prob.linkage import Compound, Exponential, Free, Geometric, Ignorable, Linear
+
+RAGGED = (1.0, 0.6, 1.7, 0.4)
+SHIFT = (0.0, 0.4, -0.3, 0.2)
+SCALE = (1.0, 0.8, 1.3, 1.1)
+
+MODELS = {
+    "full": Factorization(2),
+    "full-plain": Factorization(2, bias=False),
+    "diagonal": Factorization(2, covariance="diagonal"),
+    "diagonal-plain": Factorization(2, covariance="diagonal", bias=False),
+    "poisson": Factorization(2, family="poisson"),
+}
+
+FIXED = {
+    "ignorable": Ignorable(),
+    "linear+": Linear(0.3),
+    "linear-": Linear(-0.5),
+    "exponential+": Exponential(0.4),
+    "exponential-": Exponential(-0.2),
+    "compound": Compound(),
+    "geometric+": Geometric(0.3),
+    "geometric-": Geometric(-0.4),
+    "free": Free(values=RAGGED, learn=False),
+}
+FIXED_MEAN = {
+    "ignorable-shift": Ignorable(mean="shift", levels=4, shift=SHIFT),
+    "linear-shift": Linear(0.3, mean="shift", levels=4, shift=SHIFT),
+    "free-shift": Free(values=RAGGED, learn=False, mean="shift", shift=SHIFT),
+    "geometric-scale": Geometric(-0.4, mean="scale", levels=4, scale=SCALE),
+    "free-scale": Free(values=RAGGED, learn=False, mean="scale", scale=SCALE),
+    "compound-scale": Compound(mean="scale"),
+}
+LEARNED = {
+    "ignorable": Ignorable(),
+    "linear": Linear(0.3, learn=True),
+    "exponential": Exponential(0.2, learn=True),
+    "exponential-": Exponential(-0.2, learn=True),
+    "compound": Compound(),
+    "geometric": Geometric(0.2, learn=True),
+    "geometric-": Geometric(-0.2, learn=True),
+    "free": Free(values=RAGGED, strength=2.0),
+}
+LEARNED_MEAN = {
+    "ignorable-shift": Ignorable(mean="shift", levels=3),
+    "linear-shift": Linear(-0.3, learn=True, mean="shift", levels=3),
+    "free-shift": Free(values=RAGGED, strength=2.0, mean="shift", shift_width=0.5),
+    "exponential-scale": Exponential(0.2, learn=True, mean="scale", levels=3, scale_width=0.5),
+    "free-scale": Free(values=RAGGED, strength=2.0, mean="scale", scale_width=0.5),
+    "compound-shift": Compound(mean="shift", levels=3),
+    "compound-scale": Compound(mean="scale"),
+}
+
+
+def every(linkages, linkages_of_mean):
+    """(model, linkage) names of every pair that exists: location tables are the Gaussian's alone."""
+    pairs = [(model, link) for model in MODELS for link in linkages]
+    return pairs + [(m, link) for m in MODELS for link in linkages_of_mean if m != "poisson"]
+
+
+def small_cells(family, shape=(3, 3), seed=0, density=0.75):
+    """Observed cells of a tiny matrix, some missing, among them an observed 0 and one far from the rest.
+
+    Values are eighths, so that sums of them carry no rounding.
+    """
+    rng = np.random.default_rng(seed)
+    seen = rng.random(shape) < density
+    seen[0, 0], seen[-1, -1], seen[0, 1] = True, True, False
+    row, col = np.nonzero(seen)
+    if family == "poisson":
+        values = rng.poisson(2.0, len(row)).astype(float)
+        values[-1] = 9.0
+    else:
+        values = np.round(8.0 * rng.normal(1.0, 1.5, len(row))) / 8.0
+        values[-1] = 9.0
+    values[0] = 0.0
+    return Cells.from_arrays(row, col, values, shape=shape)
+
+
+def problem(model, linkage, cells=None, *, factors=2, **options):
+    """A fit about to start; ``model`` names an entry of MODELS."""
+    settings = MODELS[model]
+    cells = small_cells(settings.family) if cells is None else cells
+    return begin(cells, settings.build(cells), linkage, Pattern(factors), **options)
+
+
+def advanced(started, sweeps=2, backend="numba", executor=None):
+    """The state after some sweeps."""
+    state, kernels = started.state, choose(backend)
+    for _ in range(sweeps):
+        state, _ = sweep(state, started.observed, started.law, kernels, executor or Serial())
+    return state
+
+
+def step(started, state, axis, backend="numba", executor=None):
+    """One half sweep and the M-steps after it: (state after the side's update, state after all, info)."""
+    kernels = choose(backend)
+    pair, info, size = half_sweep(axis, state, started.observed, started.law, kernels, executor or Serial())
+    moved = State(state.sides, replace(state.shared, table_size=size)).with_side(axis, pair)
+    return moved, State(moved.sides, update_shared(axis, moved, info, started.law)), info
