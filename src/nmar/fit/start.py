@@ -38,7 +38,7 @@ def observe(cells: Cells, law: Law, hidden: Cells | None, center: float, dtype: 
     if not law.family.needs_values:
         return Observed(seen, hidden)
     distinct, group = np.unique(values.astype(np.float64), return_inverse=True)
-    return Observed(seen, hidden, group.astype(np.int32), None, len(distinct), distinct)
+    return Observed(seen, hidden, group.astype(np.int32), None, distinct)
 
 
 def center_of(cells: Cells, law: Law, linkage: Linkage) -> float:

@@ -21,7 +21,7 @@ from nmar.kernels.choose import choose
 from nmar.kernels.spec import Kernels
 from nmar.models.coupled import Executor, Law, Observed, State
 from nmar.posterior.posterior import Posterior, log_density
-from nmar.prob.linkage import Free, Geometric, Linkage
+from nmar.prob.linkage import Curve, Free, Geometric, Linkage
 
 Array = NDArray[Any]
 
@@ -127,25 +127,60 @@ def _begin(job: Job, linkage: Linkage) -> Problem:
 
 
 def _first_state(job: Job) -> tuple[Problem, State]:
-    """The start; for a free linkage the better, by its bound, of a start from 1 and one from a geometric fit.
+    """The start; where there are several, each is swept a little and the one with the best bound goes on."""
+    problem = _begin(job, job.options.link)
+    states = _candidates(job, problem)
+    if len(states) == 1:
+        return problem, states[0]
+    probes = [_probe(job, problem.law, problem.observed, state, 2 * PROBE) for state in states]
+    bounds = [probe.trace.bound[-1] for probe in probes]
+    log.info("bounds of the starts: %s", ", ".join(f"{b:.8g}" for b in bounds))
+    return problem, probes[int(np.argmax(bounds))].state
 
-    Free tables have several modes on some data (φ(2) below or above 1).
+
+def _candidates(job: Job, problem: Problem) -> list[State]:
+    """Starts of the linkage.
+
+    A free table has several modes on some data (φ(2) below or above 1): start from 1 and from a geometric fit. For
+    the control φ = 1 is a saddle, since all cells then share one q(n): start from tables bent down and up.
     """
     linkage = job.options.link
-    problem = _begin(job, linkage)
-    several = isinstance(linkage, Free) and linkage.values is None and job.options.starts > 1
-    if not several:
-        return problem, problem.state
-    flat = _probe(job, problem.law, problem.observed, problem.state, 2 * PROBE)
+    given = isinstance(linkage, Free) and linkage.values is not None
+    started = problem.state.shared.linkage
+    if job.options.starts == 1 or given or not (started.learn or started.learns_mean):
+        return [problem.state]
+    if job.options.control:
+        sd = _sd(problem.observed)
+        return [_with_linkage(problem.state, _bent(started, sign, sd)) for sign in (-1.0, 1.0)]
+    return [problem.state, _led(job, linkage, problem)] if isinstance(linkage, Free) else [problem.state]
+
+
+def _with_linkage(state: State, linkage: Linkage) -> State:
+    return State(state.sides, replace(state.shared, linkage=linkage))
+
+
+def _bent(linkage: Linkage, sign: float, sd: float) -> Linkage:
+    """A started linkage moved off the flat table."""
+    if isinstance(linkage, Free):
+        curve = Geometric(0.3 * sign).table(linkage.levels)
+        linkage = replace(linkage, values=tuple(np.clip(curve, 0.2, 5.0).tolist()))
+    elif isinstance(linkage, Curve) and linkage.learn:
+        linkage = replace(linkage, c=0.2 * sign)
+    if linkage.mean == "shift":
+        linkage = replace(linkage, shift=(0.0, *(0.3 * sign * sd,) * (linkage.levels - 1)))
+    if linkage.mean == "scale" and linkage.scale is not None:
+        linkage = replace(linkage, scale=(1.0, *(1.0 + 0.2 * sign,) * (linkage.levels - 1)))
+    return linkage
+
+
+def _led(job: Job, linkage: Free, problem: Problem) -> State:
+    """A free linkage started from the state and the table of a short geometric fit."""
     curve = _begin(job, Geometric(mean=linkage.mean, levels=linkage.levels))
     led = _probe(job, curve.law, curve.observed, curve.state, PROBE).state
-    table = tuple(float(v) for v in led.shared.linkage.table(linkage.levels))
-    moved = replace(led.shared.linkage, mean=linkage.mean)
-    began = replace(linkage, values=table, shift=moved.shift, scale=moved.scale).start(_sd(problem.observed))
-    led = State(led.sides, replace(led.shared, linkage=began))
-    curved = _probe(job, problem.law, problem.observed, led, PROBE)
-    log.info("starts: bound %.6g from 1, %.6g from a geometric fit", flat.trace.bound[-1], curved.trace.bound[-1])
-    return problem, (flat if flat.trace.bound[-1] >= curved.trace.bound[-1] else curved).state
+    found = led.shared.linkage
+    table = tuple(float(v) for v in found.table(linkage.levels))
+    began = replace(linkage, values=table, shift=found.shift, scale=found.scale)
+    return _with_linkage(led, began.start(_sd(problem.observed)))
 
 
 def _sd(observed: Observed) -> float:

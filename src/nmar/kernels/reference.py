@@ -10,18 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 
 from nmar.kernels.spec import (
     BINOMIAL,
     EMPTY_INT,
     FAMILIES,
+    GAMMA,
     GAUSSIAN,
+    INVERSE_GAUSSIAN,
     KINDS,
     KNOWN,
-    NEGATIVE_BINOMIAL,
     OPEN,
     PASSES,
+    POISSON,
     Crossing,
     Expectation,
     Lines,
@@ -76,15 +78,25 @@ def moments(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) 
     return first, second
 
 
-def _log_density(crossing: Crossing, y: Array, first: Array, second: Array, bins: slice) -> Array:
-    """f of every cell and bin (cells, bins)."""
-    y, first, second = y[:, None], first[:, None], second[:, None]
+def _own(crossing: Crossing, y: Array, first: Array) -> Array:
+    """The part of a cell's log density that is the same in every bin."""
     if crossing.family == GAUSSIAN:
-        phi1, delta = crossing.phi1[bins], crossing.delta[bins]
-        away = (y - delta) ** 2 - 2.0 * phi1 * (y - delta) * first + phi1**2 * second
-        return crossing.constant[bins] - 0.5 * crossing.inverse[bins] * away
-    law = family(FAMILIES[crossing.family])
-    return law.expected_log(y, first, second, crossing.inverse[bins])
+        return np.zeros(len(y))
+    own = y * first
+    if crossing.family == POISSON:
+        return own - gammaln(y + 1.0)
+    if crossing.family == GAMMA:
+        return own - np.log(y)
+    if crossing.family == INVERSE_GAUSSIAN:
+        return own - 0.5 * np.log(2.0 * np.pi * y**3)
+    return own
+
+
+def _log_density(lines: Lines, crossing: Crossing, first: Array, second: Array) -> Array:
+    """f of every cell and bin (cells, bins)."""
+    y = lines.values.astype(np.float64)
+    density = _basis(crossing, y, first, second).T @ crossing.slopes + _own(crossing, y, first)[:, None]
+    return density + crossing.by_value[lines.group] if len(crossing.by_value) else density
 
 
 def _ceiling(crossing: Crossing, y: Array, first: Array, second: Array) -> Array:
@@ -93,10 +105,9 @@ def _ceiling(crossing: Crossing, y: Array, first: Array, second: Array) -> Array
         if crossing.mean_linkage:
             return np.full(len(y), crossing.ceiling)
         residual = y**2 - 2.0 * y * first + second
-        precision = crossing.inverse[0] * crossing.phi2[0]
-        phi = np.clip(residual * precision, crossing.low, crossing.high)
-        at_one = crossing.constant[0] + 0.5 * np.log(crossing.phi2[0])
-        return at_one - 0.5 * np.log(phi) - 0.5 * residual * precision / phi
+        phi = np.clip(residual / crossing.dispersion, crossing.low, crossing.high)
+        variance = crossing.dispersion * phi
+        return -0.5 * np.log(2.0 * np.pi * variance) - 0.5 * residual / variance
     law = family(FAMILIES[crossing.family])
     if crossing.family == BINOMIAL:
         return np.full(len(y), 0.0)  # log of a probability mass, never above 0 in expectation
@@ -108,8 +119,8 @@ def _count_posterior(
     crossing: Crossing, log_rate: Array, lines: Lines, first: Array, second: Array
 ) -> tuple[counts.CountPosterior, bool]:
     y = lines.values.astype(np.float64)
-    size = len(crossing.phi2)
-    density = _log_density(crossing, y, first, second, slice(None))
+    size = crossing.bins
+    density = _log_density(lines, crossing, first, second)
     if crossing.kind == KNOWN:
         q = np.zeros((len(y), size))
         q[np.arange(len(y)), lines.group] = 1.0
@@ -122,13 +133,12 @@ def _count_posterior(
     return found, not np.all(counts.complete(log_rate, found.log_z, ceiling, size))
 
 
-def _weights(crossing: Crossing, q: Array, y: Array, first: Array) -> tuple[Array, Array]:
+def _weights(crossing: Crossing, q: Array, y: Array) -> tuple[Array, Array]:
     """What crosses to the data model: weights of ``first`` and of ``second`` (theory.md, Crossing)."""
     if crossing.family == GAUSSIAN:
-        scale = crossing.inverse * crossing.phi1
-        linear = y * (q @ scale) - q @ (scale * crossing.delta)  # ωt
-        return linear, q @ (scale * crossing.phi1)  # ω = E[φ1²/φ2] E[1/σ²]: errata F2
-    return y, q @ crossing.inverse  # κE[φ]: errata F4
+        linear = y * (q @ crossing.linear) - q @ crossing.shift  # ωt
+        return linear, q @ crossing.quadratic  # ω = E[φ1²/φ2] E[1/σ²]: errata F2
+    return y, q @ crossing.quadratic  # κE[φ]: errata F4
 
 
 def expect(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:
@@ -146,7 +156,7 @@ def expect(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -
         log_z = log_z - (0.0 if crossing.kind == KNOWN else crossing.log_norm)
         log_z = log_z + counts.log_weights(log_s, "tail", 1)[0][:, 0]
         mean = counts.truncated_mean(np.exp(log_s))
-    linear, quadratic = _weights(crossing, q, y, first)
+    linear, quadratic = _weights(crossing, q, y)
     if lines.offset.size:
         linear = linear - quadratic * lines.offset
     if crossing.allocate:
@@ -183,8 +193,8 @@ def statistics(
     y = lines.values.astype(np.float64)
     first, second = moments(lines, mine, theirs, crossing)
     vectors = _basis(crossing, y, first, second) @ held.probability
-    by_group = np.zeros((crossing.groups, held.probability.shape[1]))
-    if crossing.family in (NEGATIVE_BINOMIAL, BINOMIAL):
+    by_group = np.zeros(crossing.by_value.shape)
+    if len(by_group):
         np.add.at(by_group, lines.group, held.probability)
     return vectors, by_group
 
@@ -221,7 +231,7 @@ def descend(
     y = lines.values.astype(np.float64)
     found = expect(lines, mine, theirs, crossing)
     first, _ = moments(lines, mine, theirs, crossing)
-    linear, weight = _weights(crossing, found.probability, y, first)
+    linear, weight = _weights(crossing, found.probability, y)
     mean, variance = mine.first.astype(np.float64), np.zeros_like(mine.first, np.float64)
     b = theirs.first[lines.indices].astype(np.float64)
     vb = theirs.second[lines.indices].astype(np.float64)

@@ -47,18 +47,59 @@ class Lines(NamedTuple):
 
 
 class SideView(NamedTuple):
-    """One side's lines as the loops read them."""
+    """One side's lines as the loops read them.
 
-    weights: Array  # (n, K) exp(E[log u] − top); paper exp(ψ(α))/β
+    ``packed`` holds weights, first and second side by side, so that a gathered line is one run of memory:
+
+    weights (n, K)   exp(E[log u] − top); paper exp(ψ(α))/β
+    first (n, D1), second (n, D2)   features of the data model
+    """
+
+    packed: Array  # (n, K + D1 + D2, padded)
+    sizes: tuple[int, int, int]  # K, D1, D2
     top: Array  # (n,) largest E[log u] over k, so that the weights cannot all underflow
     log_weights: Array  # (n, K) E[log u], read only where the weighted sum underflows
-    first: Array  # (n, D1)
     first_top: Array  # (n,) as ``top`` for ``first`` of an allocating model, else zeros
-    second: Array  # (n, D2)
+
+    @property
+    def weights(self) -> Array:
+        """(n, K)"""
+        return self.packed[:, : self.sizes[0]]
+
+    @property
+    def first(self) -> Array:
+        """(n, D1)"""
+        return self.packed[:, self.sizes[0] : self.sizes[0] + self.sizes[1]]
+
+    @property
+    def second(self) -> Array:
+        """(n, D2)"""
+        return self.packed[:, self.sizes[0] + self.sizes[1] : sum(self.sizes)]
+
+
+def make_view(log_weights: Array, first: Array, second: Array, first_top: Array | None = None) -> SideView:
+    """A view from E[log u] and the data model's features; lines are padded to whole cache lines."""
+    n, sizes = len(log_weights), (log_weights.shape[1], first.shape[1], second.shape[1])
+    dtype = log_weights.dtype
+    per_line = 64 // dtype.itemsize
+    packed = np.zeros((n, -(-sum(sizes) // per_line) * per_line), dtype)
+    top = log_weights.max(axis=1)
+    packed[:, : sizes[0]] = np.exp(log_weights - top[:, None])
+    packed[:, sizes[0] : sizes[0] + sizes[1]] = first
+    packed[:, sizes[0] + sizes[1] : sum(sizes)] = second
+    return SideView(packed, sizes, top, log_weights, np.zeros(n, dtype) if first_top is None else first_top)
 
 
 class Crossing(NamedTuple):
-    """The shared law of a cell: family, bins of q(n), and tables over bins."""
+    """The shared law of a cell: family, bins of q(n), and tables over bins.
+
+    Every family is linear in its own statistics: the expected log density of a cell in bin b is
+
+        f_b = own + Σ_v slopes[v, b] basis_v   (+ by_value[group, b])
+
+    with the same ``basis`` whose q(n)-weighted sums are the n-vectors of the M-steps (prob/family.py), and ``own``
+    a part that does not depend on the bin.
+    """
 
     family: int
     kind: int
@@ -69,17 +110,21 @@ class Crossing(NamedTuple):
     concave: bool  # open table linear in n and family concave in x: the log-concave stopping rule holds
     log_rate: float  # separate: log Λ̄
     log_norm: float  # separate: log(e^Λ̄ − 1)
-    dispersion: float  # κ of the scalar families
-    phi1: Array  # (B,) mean scale of each bin
-    delta: Array  # (B,) mean shift
-    phi2: Array  # (B,) dispersion table φ
-    constant: Array  # (B,) part of f that depends on the bin alone
-    inverse: Array  # (B,) Gaussian: E[1/σ²]/φ2; scalar: κφ
-    log_factorial: Array  # (B+2,) log n!, n = 0 …
+    dispersion: float  # σ² (Gaussian), κ
+    slopes: Array  # (V, B)
+    linear: Array  # (B,) Gaussian: E[1/σ²] φ1/φ2, which multiplies y in ωt
+    shift: Array  # (B,) Gaussian: the same times δ, which is taken off
+    quadratic: Array  # (B,) Gaussian: E[1/σ²] φ1²/φ2, whose mean is ω; scalar: κφ, whose mean is the exposure
+    by_value: Array  # (groups, B) h(y, κφ) of the families kept by distinct value; else empty
+    log_factorial: Array  # log n!, n = 0 …
     ceiling: float  # Gaussian with a mean linkage: sup of f over all bins and cells
     low: float  # range of φ over n ≥ 1 (an open table goes on beyond its arrays)
     high: float
-    groups: int  # number of classes in ``Lines.group``
+
+    @property
+    def bins(self) -> int:
+        """Number of bins B in the tables."""
+        return self.slopes.shape[1]
 
 
 class Expectation(NamedTuple):
@@ -90,7 +135,7 @@ class Expectation(NamedTuple):
     quadratic: Array  # (n, D2)
     log_z: float  # Σ log Z over the block
     count: float  # Σ E[n]
-    probability: Array  # (m, B) q(n), held for ``statistics``
+    probability: Array  # q(n) of the block, held for ``statistics``; its layout is the backend's own
     used: Array  # (m,) bins of ``probability`` that are filled (open bins); empty otherwise
     short: bool  # the open table was too short: nothing else here may be used
 
@@ -127,15 +172,11 @@ class Kernels(Protocol):
     def descend(
         self, lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior
     ) -> tuple[Expectation, Array, Array]:
-        """As ``expect`` for a diagonal normal side, with its update: also the new mean and variance (n, d)."""
+        """As ``expect`` for a diagonal normal side, with its update: also the new mean and variance (n, d).
+
+        The update is PASSES passes of coordinate descent, each coordinate at its exact optimum given the others.
+        """
         ...
-
-
-def statistic_rows(family: int, mean_linkage: bool) -> int:
-    """How many n-vectors the family keeps (prob/family.py names them)."""
-    if family == GAUSSIAN:
-        return 6 if mean_linkage else 2
-    return 2 if family in (NEGATIVE_BINOMIAL, BINOMIAL) else 3
 
 
 PASSES = 2  # passes of coordinate descent over a diagonal line in one half sweep

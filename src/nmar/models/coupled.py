@@ -20,13 +20,17 @@ from nmar.kernels.spec import (
     EMPTY_FLOAT,
     EMPTY_INT,
     FAMILIES,
+    GAMMA,
     GAUSSIAN,
+    INVERSE_GAUSSIAN,
     KINDS,
     OPEN,
+    POISSON,
     Crossing,
     Kernels,
     Lines,
     SideView,
+    make_view,
 )
 from nmar.models.missingness import Pattern, PatternSide
 from nmar.models.protocol import DataModel
@@ -126,7 +130,6 @@ class Observed:
     hidden : cells that are neither observed nor missing, or None
     group : class of each cell in row-major order (known bins; distinct values), or None
     offset : known part of E[μ] of each cell in row-major order, or None
-    groups : number of classes
     distinct : values of the classes, for families that need them
     """
 
@@ -134,7 +137,6 @@ class Observed:
     hidden: Cells | None = None
     group: Array | None = None
     offset: Array | None = None
-    groups: int = 0
     distinct: Array | None = None
 
     def block(self, axis: int, start: int, stop: int) -> Lines:
@@ -168,7 +170,7 @@ class Executor(Protocol):
         ...
 
 
-def crossing(law: Law, shared: Shared, groups: int = 0) -> Crossing:
+def crossing(law: Law, shared: Shared, distinct: Array | None = None) -> Crossing:
     """Tables over the bins of q(n), for the present shared parameters."""
     linkage, code = shared.linkage, FAMILIES.index(law.data.family)
     kind = KINDS.index(linkage.bins)
@@ -176,45 +178,70 @@ def crossing(law: Law, shared: Shared, groups: int = 0) -> Crossing:
     phi2 = linkage.bin_table(size)
     phi1, delta = linkage.mean_tables(size)
     low, high = linkage.limits
-    if code == GAUSSIAN:
-        inverse = 1.0 / (shared.dispersion * phi2)
-        constant = 0.5 * np.log(inverse / (2.0 * np.pi))
-    else:
-        inverse, constant = shared.dispersion * phi2, np.zeros_like(phi2)
+    moves = linkage.mean is not None
+    inverse = 1.0 / (shared.dispersion * phi2) if code == GAUSSIAN else shared.dispersion * phi2
     linear_table = linkage.name == "compound" or (linkage.name == "exponential" and high > 1.0)
     rate = shared.rate if shared.rate is not None else 1.0
+    by_value = np.empty((0, len(phi2)))
+    if distinct is not None:
+        by_value = law.family.log_base(distinct[:, None], inverse)
     return Crossing(
         family=code,
         kind=kind,
         separate=law.control or law.pattern_fixed,
         allocate=law.data.allocates,
         diagonal=law.data.diagonal,
-        mean_linkage=linkage.mean is not None,
+        mean_linkage=moves,
         concave=linear_table and code != GAUSSIAN,
         log_rate=float(np.log(rate)),
         log_norm=float(counts.log_truncation(np.array(rate))),
         dispersion=float(shared.dispersion),
-        phi1=np.ascontiguousarray(phi1, np.float64),
-        delta=np.ascontiguousarray(delta, np.float64),
-        phi2=np.ascontiguousarray(phi2, np.float64),
-        constant=constant,
-        inverse=inverse,
+        slopes=np.ascontiguousarray(slopes(code, inverse, phi1, delta, moves)),
+        linear=inverse * phi1,
+        shift=inverse * phi1 * delta,
+        quadratic=inverse * phi1**2 if code == GAUSSIAN else inverse,
+        by_value=by_value,
         log_factorial=gammaln(np.arange(len(phi2) + 3) + 1.0),
         ceiling=float(-0.5 * np.log(2.0 * np.pi * shared.dispersion * low)) if code == GAUSSIAN else 0.0,
         low=float(low),
         high=float(high),
-        groups=groups,
     )
 
 
+def slopes(family: int, inverse: Array, phi1: Array, delta: Array, moves: bool) -> Array:
+    """Coefficients (V, B) of the family's statistics in the expected log density of each bin.
+
+    ``inverse`` is 1/(σ²φ2) of each bin for the Gaussian, κφ for the others.
+    """
+    if family == GAUSSIAN:
+        constant = 0.5 * np.log(inverse / (2.0 * np.pi))
+        if not moves:  # residual E[(y − μ)²]
+            return np.stack([constant, -0.5 * inverse])
+        scaled = inverse * phi1  # y, y², yμ, μ, μ²
+        return np.stack(
+            [
+                constant - 0.5 * inverse * delta**2,
+                inverse * delta,
+                -0.5 * inverse,
+                scaled,
+                -scaled * delta,
+                -0.5 * scaled * phi1,
+            ]
+        )
+    zero = np.zeros_like(inverse)
+    if family == POISSON:  # y, E[Ψ]
+        return np.stack([zero, np.log(inverse), -inverse])
+    if family == GAMMA:  # log y, E[Ψ]
+        return np.stack([-gammaln(inverse), inverse, -inverse])
+    if family == INVERSE_GAUSSIAN:  # 1/y, E[Ψ]
+        return np.stack([np.log(inverse), -0.5 * inverse**2, -inverse])
+    return np.stack([zero, -inverse])  # E[Ψ]; h(y, κφ) comes by value
+
+
 def view(pair: Pair, axis: int, law: Law, shared: Shared) -> SideView:
-    """A side as the kernels read it: exp E[log u] with each line's largest entry taken out, and features."""
-    logs = pair.pattern.weights.log_mean
-    top = logs.max(axis=1)
+    """A side as the kernels read it."""
     features = law.data.features(pair.data, axis, shared.data)
-    scale = np.zeros(len(top), logs.dtype) if features.top is None else features.top
-    first, second = np.ascontiguousarray(features.first), np.ascontiguousarray(features.second)
-    return SideView(np.exp(logs - top[:, None]), top, logs, first, scale, second)
+    return make_view(pair.pattern.weights.log_mean, features.first, features.second, features.top)
 
 
 def exposure(axis: int, state: State, hidden: Cells | None) -> Array:
@@ -256,7 +283,7 @@ def _half_sweep(
 ) -> tuple[Pair, Info]:
     shared, mine = state.shared, state.sides[axis]
     theirs = view(state.sides[1 - axis], 1 - axis, law, shared)
-    table = crossing(law, shared, observed.groups)
+    table = crossing(law, shared, observed.distinct)
     exposed = exposure(axis, state, observed.hidden)
 
     def task(block: tuple[int, int]) -> tuple[Pair, float, float, Array, Array]:
@@ -277,19 +304,13 @@ def _half_sweep(
         pattern = part.pattern
         if not law.pattern_fixed:
             pattern = law.pattern.update(pattern, found.pattern, exposed_block)
-        after = before._replace(**_features(law, data, axis, shared))
+        new = law.data.features(data, axis, shared.data)  # ``statistics`` reads no pattern: the old one will do
+        after = make_view(before.log_weights, new.first, new.second, new.top)
         vectors, by_value = kernels.statistics(lines, after, theirs, table, found)
         return Pair(pattern, data), found.log_z, found.count, vectors, by_value
 
     results = executor.map(task, observed.cells.by(axis).chunks(BLOCK))  # type: ignore[arg-type]
     return join([r[0] for r in results]), _gather(results, observed, law, shared)
-
-
-def _features(law: Law, data: Any, axis: int, shared: Shared) -> dict[str, Array]:
-    """The data part of a view after an update (the pattern's part is not read by ``statistics``)."""
-    new = law.data.features(data, axis, shared.data)
-    found = {"first": np.ascontiguousarray(new.first), "second": np.ascontiguousarray(new.second)}
-    return found if new.top is None else {**found, "first_top": new.top}
 
 
 def _gather(results: list[Any], observed: Observed, law: Law, shared: Shared) -> Info:

@@ -67,7 +67,7 @@ def learn_curve(
     """Maximise over c and the dispersion: a scan, then the root of the slope beside its best point."""
     profile = _Profile(linkage, family, dispersion, stats, learn_dispersion)
     present = linkage.parameter
-    grid = np.union1d(np.linspace(*linkage.bounds, GRID), present)
+    grid = np.union1d(linkage.scan(GRID), present)
     for c in sorted(grid, key=lambda c: abs(c - present)):
         profile.value(c)
     peak = profile.best()

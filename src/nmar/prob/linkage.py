@@ -121,6 +121,11 @@ class Curve(Linkage):
         learn = self.c is None if self.learn is None else self.learn
         return replace(super().start(sd), c=self.parameter, learn=learn)
 
+    def scan(self, points: int) -> Array:
+        """Return values of c between the bounds, denser near 0: spaced evenly in asinh(10 c)."""
+        low, high = np.arcsinh(10.0 * np.array(self.bounds))
+        return np.sinh(np.linspace(low, high, points)) / 10.0
+
     def slope(self, size: int | None = None) -> Array:
         """Return d phi2 / dc of each bin; 0 where the table is floored."""
         raise NotImplementedError
@@ -135,7 +140,7 @@ class Linear(Curve):
     """phi2(n) = 1 for odd n and 1 - 2c for even n (paper): E[phi2] is linear in P(missing)."""
 
     name: ClassVar[str] = "linear"
-    bounds: ClassVar[tuple[float, float]] = (-3.0, 0.475)
+    bounds: ClassVar[tuple[float, float]] = (-50.0, 0.475)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -171,7 +176,7 @@ class Exponential(Curve):
     """phi2(n) = 1 - c + c n (paper), floored where c < 0."""
 
     name: ClassVar[str] = "exponential"
-    bounds: ClassVar[tuple[float, float]] = (-0.95, 3.0)
+    bounds: ClassVar[tuple[float, float]] = (-0.95, 30.0)
 
     def table(self, n: int) -> Array:
         return np.maximum(1 + self.parameter * np.arange(n), FLOOR)

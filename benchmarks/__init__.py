@@ -1,0 +1,1 @@
+"""Benchmarks and reproductions; never imported by the library or its tests."""

@@ -1,0 +1,166 @@
+"""What several verbs share: arguments, reading data and ids, output. Nothing heavy is imported at the top."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nmar.data.axis import Axis
+    from nmar.data.cells import Cells
+
+DATASETS = ("movielens",)
+
+
+def out(text: str) -> None:
+    """A line on standard output."""
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    """A line on standard error."""
+    sys.stderr.write(text + "\n")
+
+
+# --- arguments ----------------------------------------------------------------------------------------------
+
+
+def table_arguments(parser: argparse.ArgumentParser, value: bool = True) -> None:
+    """How to read a file of cells."""
+    group = parser.add_argument_group("reading the file (csv, tsv, parquet; mtx, npz, h5ad need no columns)")
+    group.add_argument("--row", help="column with the row ids")
+    group.add_argument("--col", help="column with the column ids")
+    if value:
+        group.add_argument("--value", help="column with the values")
+        group.add_argument(
+            "--duplicates",
+            choices=("error", "last", "mean", "sum"),
+            default="error",
+            help="cells that occur twice",
+        )
+    group.add_argument("--delimiter", help="of a text table; default: comma for csv, tab for tsv and txt")
+    group.add_argument(
+        "--no-header", action="store_true", help="the first line is data; columns are 0, 1, 2 …"
+    )
+
+
+def model_arguments(parser: argparse.ArgumentParser, several: bool = False) -> None:
+    """What to fit."""
+    group = parser.add_argument_group("model")
+    text = "data model: factorization:RANK[:diagonal] or poisson-factorization:RANK"
+    if several:
+        group.add_argument("--data", action="append", metavar="MODEL", help=f"{text}; may be repeated")
+    else:
+        group.add_argument("--data", default="factorization:10", metavar="MODEL", help=text)
+    group.add_argument("--factors", type=int, default=10, help="components of the missingness pattern (10)")
+
+
+def run_arguments(parser: argparse.ArgumentParser) -> None:
+    """How to fit."""
+    group = parser.add_argument_group("fitting")
+    group.add_argument("--seed", type=int, default=0, help="seed of everything random (0)")
+    group.add_argument("--max-iter", type=int, default=200, metavar="N", help="sweeps at most (200)")
+    group.add_argument("--jobs", type=int, metavar="N", help="threads; default all; never changes the answer")
+    group.add_argument("--backend", default="auto", help="auto, numba or reference")
+    group.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+# --- reading ------------------------------------------------------------------------------------------------
+
+
+def read_cells(path: str, args: argparse.Namespace, text_ids: bool = False) -> Cells:
+    """Cells from a file, or from a data set by name."""
+    from nmar.data import datasets
+    from nmar.data.read import read
+
+    if path in datasets.LOADERS:
+        return datasets.load(path)
+    options: dict[str, Any] = {
+        "delimiter": args.delimiter,
+        "header": not args.no_header,
+        "text_ids": text_ids,
+    }
+    return read(path, args.row, args.col, args.value, args.duplicates, **options)
+
+
+def read_known(path: str, args: argparse.Namespace, rows: Axis, cols: Axis) -> Cells:
+    """Cells whose ids are of the same kind as those of a model: text stays text, numbers become numbers."""
+    from nmar.data.cells import Cells
+
+    cells = read_cells(path, args, text_ids=is_text(rows) or is_text(cols))
+    axes = [_recast(cells.rows, rows), _recast(cells.cols, cols)]
+    return Cells(cells.by(0), axes[0], axes[1])
+
+
+def is_text(axis: Axis) -> bool:
+    """Whether ids are strings."""
+    return axis.ids.dtype.kind in "UO" and all(isinstance(one, str) for one in axis.ids[:100].tolist())
+
+
+def _recast(axis: Axis, like: Axis) -> Axis:
+    from nmar.data.axis import Axis
+
+    if is_text(axis) == is_text(like):
+        return axis
+    return Axis.from_ids(cast_ids(axis.ids.tolist(), like))
+
+
+def cast_ids(ids: list[Any], like: Axis) -> Any:
+    """Ids from a command line or a text file in the kind that an axis holds."""
+    import numpy as np
+
+    if is_text(like):
+        return np.array([str(one) for one in ids], dtype=object)
+    found = []
+    for one in ids:
+        try:
+            found.append(int(one))
+        except ValueError:
+            try:
+                found.append(float(one))  # type: ignore[arg-type]
+            except ValueError:
+                found.append(one)
+    return (
+        np.array(found)
+        if all(isinstance(one, int | float) for one in found)
+        else np.array(found, dtype=object)
+    )
+
+
+# --- names --------------------------------------------------------------------------------------------------
+
+
+def parse_data(text: str) -> Any:
+    """A data model from "factorization:10:diagonal" or "poisson-factorization:10"."""
+    from nmar.models.settings import Factorization
+
+    name, *rest = text.split(":")
+    family = {"factorization": "gaussian", "poisson-factorization": "poisson"}.get(name)
+    covariance = rest[1] if len(rest) > 1 else "full"
+    if family is None or len(rest) > 2 or covariance not in ("full", "diagonal"):
+        raise ValueError(f"--data {text!r}; use factorization:RANK[:diagonal] or poisson-factorization:RANK")
+    try:
+        rank = int(rest[0]) if rest else 10
+    except ValueError:
+        raise ValueError(f"--data {text!r}: the rank {rest[0]!r} is not a whole number") from None
+    return Factorization(rank, family, covariance)  # type: ignore[arg-type]
+
+
+def parse_linkage(text: str) -> Any:
+    """A linkage from "free", "linear:0.3" (fixed c) or "free+shift" (with a location linkage)."""
+    from nmar.prob.linkage import LINKAGES, Curve
+
+    whole, _, mean = text.partition("+")
+    name, _, c = whole.partition(":")
+    if name not in LINKAGES:
+        raise ValueError(f"--linkage {text!r}; use one of {', '.join(LINKAGES)}, with :C to fix c")
+    settings: dict[str, Any] = {"mean": mean} if mean else {}
+    if c:
+        if not issubclass(LINKAGES[name], Curve):
+            raise ValueError(f"--linkage {text!r}: the {name} linkage has no parameter c")
+        try:
+            settings["c"] = float(c)
+        except ValueError:
+            raise ValueError(f"--linkage {text!r}: c={c!r} is not a number") from None
+    return LINKAGES[name](**settings)

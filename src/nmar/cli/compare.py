@@ -1,0 +1,95 @@
+"""``nmar compare``: is the missingness worth modelling?"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from nmar.cli.common import model_arguments, note, out, parse_data, parse_linkage, read_cells, run_arguments
+from nmar.cli.common import table_arguments as table
+
+HELP = "fit with and without a model of the missingness, print what it is worth, write a report"
+EXAMPLE = """\
+  nmar compare movielens
+  nmar compare ratings.csv --row user --col item --value stars --seeds 3 -o report.html
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb."""
+    parser.add_argument(
+        "data_file", metavar="DATA", help="a file of cells, or the name of a data set: movielens"
+    )
+    parser.add_argument("-o", "--output", default="report.html", help="the report (report.html)")
+    parser.add_argument("--csv", metavar="FILE", help="write the table too (csv, tsv, parquet)")
+    model_arguments(parser, several=True)
+    parser.add_argument(
+        "--linkage",
+        action="append",
+        metavar="NAME[:C]",
+        help="coupled linkage; may be repeated (linear, free)",
+    )
+    parser.add_argument("--no-control", action="store_true", help="leave out the tail-only controls")
+    parser.add_argument("--no-two-stage", action="store_true", help="leave out the two-stage baseline")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="random splits to average over (1)")
+    parser.add_argument("--test", type=float, default=0.2, help="share of the cells held out (0.2)")
+    parser.add_argument("--valid", type=float, default=0.01, help="share of the cells to stop on (0.01)")
+    parser.add_argument("--test-file", metavar="FILE", help="cells to judge on, instead of a random split")
+    run_arguments(parser)
+    table(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Fit, print, write."""
+    models = [parse_data(text) for text in args.data or ["factorization:10"]]
+    linkages = [parse_linkage(text) for text in args.linkage or ["linear", "free"]]
+    _check_output(args.output)
+    cells = read_cells(args.data_file, args)
+    held_out = read_cells(args.test_file, args) if args.test_file else None
+    from nmar.report.compare import compare
+
+    result = compare(
+        None if held_out is not None else cells,
+        models,
+        linkages,
+        control=not args.no_control,
+        two_stage=not args.no_two_stage,
+        seeds=args.seeds,
+        factors=args.factors,
+        test=args.test,
+        valid=args.valid,
+        max_iter=args.max_iter,
+        n_jobs=args.jobs,
+        backend=args.backend,
+        verbose=0 if args.quiet else 1,
+        seed=args.seed,
+        train=None if held_out is None else cells,
+        test_cells=held_out,
+        name=Path(args.data_file).name,
+    )
+    out(result.text(color=sys.stdout.isatty()))
+    out("")
+    out(result.verdict())
+    result.to_html(args.output)
+    if args.csv:
+        _write_table(args.csv, result)
+    note(f"wrote {args.output}")
+    return 0
+
+
+def _check_output(path: str) -> None:
+    """Before the work, not after it."""
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"--output {path!r}: the folder {str(folder)!r} does not exist; create it")
+
+
+def _write_table(path: str, result: object) -> None:
+    from dataclasses import asdict
+
+    from nmar.data.read import write_frame
+
+    records = [asdict(row) for row in result.rows]  # type: ignore[attr-defined]
+    columns = {k: [float("nan") if r[k] is None else r[k] for r in records] for k in records[0]}
+    write_frame(path, columns)

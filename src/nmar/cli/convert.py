@@ -1,0 +1,56 @@
+"""``nmar convert``: cells from one format into another."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from nmar.cli.common import note, read_cells
+from nmar.cli.common import table_arguments as table
+
+HELP = "convert a file of cells (csv, tsv, parquet, npz, mtx; also from h5ad)"
+EXAMPLE = "  nmar convert ratings.csv.gz ratings.parquet --row user --col item --value stars\n"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb."""
+    parser.add_argument(
+        "data_file", metavar="IN", help="a file of cells, or the name of a data set: movielens"
+    )
+    parser.add_argument(
+        "output", metavar="OUT", help="csv, tsv (also .gz), parquet, npz, or mtx (drops the ids)"
+    )
+    table(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read and write."""
+    cells = read_cells(args.data_file, args)
+    write_cells(args.output, cells, (args.row or "row", args.col or "col", args.value or "value"))
+    note(f"wrote {cells!r} to {args.output}")
+    return 0
+
+
+def write_cells(path: str, cells: Any, names: tuple[str, str, str] = ("row", "col", "value")) -> None:
+    """Write cells in the format that the ending names, whole or not at all."""
+    import numpy as np
+    import scipy.io
+    import scipy.sparse as sparse
+
+    from nmar.data.read import write_frame
+    from nmar.report.atomic import write_with
+
+    kind = Path(path).suffix.lower()
+    row, col = cells.row_ids[cells.row_index], cells.col_ids[cells.col_index]
+    if kind == ".mtx":
+        matrix = sparse.coo_array((cells.values, cells.pairs()), shape=cells.shape)
+        write_with(path, lambda file: scipy.io.mmwrite(file, matrix))
+    elif kind == ".npz":
+        plain = [np.array(ids.tolist()) if ids.dtype == object else ids for ids in (row, col)]
+        if any(ids.dtype == object for ids in plain):
+            raise ValueError(f"OUT {path!r}: ids of mixed kinds do not fit npz; use csv or parquet")
+        arrays = {"row": plain[0], "col": plain[1], "value": cells.values}
+        write_with(path, lambda file: np.savez_compressed(file, **arrays))
+    else:
+        write_frame(path, dict(zip(names, (row, col, cells.values), strict=True)))

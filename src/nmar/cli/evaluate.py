@@ -1,0 +1,68 @@
+"""``nmar evaluate``: how a model does on cells it has not seen."""
+
+from __future__ import annotations
+
+import argparse
+
+from nmar.cli.common import out, read_known
+from nmar.cli.common import table_arguments as table
+
+HELP = "score a model on held-out cells"
+EXAMPLE = "  nmar evaluate m.nmar test.csv --row user --col item --value stars\n"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb."""
+    parser.add_argument("model", metavar="MODEL", help="a file written by nmar fit")
+    parser.add_argument("data_file", metavar="DATA", help="cells to judge on")
+    parser.add_argument(
+        "--unknown",
+        choices=("error", "prior"),
+        default="error",
+        help="ids not seen in training: refuse, or use the prior",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="log density of each cell (csv, tsv, parquet)")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    table(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Load, score, print."""
+    import numpy as np
+
+    from nmar.estimators.ccpf import load
+
+    model = load(args.model)
+    known = model.posterior_
+    cells = read_known(args.data_file, args, known.rows, known.cols)
+    each = model.log_density(cells, unknown=args.unknown)
+    plugin = model.log_density(cells, plugin=True, unknown=args.unknown)
+    row, col = cells.row_ids[cells.row_index], cells.col_ids[cells.col_index]
+    mean = model.predict_entries(row, col, unknown=args.unknown)
+    found = {
+        "cells": len(each),
+        "log_likelihood": float(each.mean()),
+        "se": float(each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else float("nan"),
+        "plugin": float(plugin.mean()),
+        "rmse": float(np.sqrt(np.mean((np.asarray(cells.values) - mean) ** 2))),
+    }
+    _print(found, args.json)
+    if args.output:
+        from nmar.data.read import write_frame
+
+        write_frame(
+            args.output, {"row": row, "col": col, "value": cells.values, "mean": mean, "log_density": each}
+        )
+    return 0
+
+
+def _print(found: dict[str, float], as_json: bool) -> None:
+    if as_json:
+        import json
+
+        out(json.dumps(found))
+        return
+    out(f"cells           {found['cells']:,}")
+    out(f"log likelihood  {found['log_likelihood']:.5f} ± {found['se']:.5f} nats per cell (predictive)")
+    out(f"plug-in         {found['plugin']:.5f}")
+    out(f"RMSE            {found['rmse']:.5f}")

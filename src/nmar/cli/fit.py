@@ -1,0 +1,76 @@
+"""``nmar fit``: a model from a file of cells."""
+
+from __future__ import annotations
+
+import argparse
+
+from nmar.cli.common import (
+    model_arguments,
+    note,
+    parse_data,
+    parse_linkage,
+    read_cells,
+    read_known,
+    run_arguments,
+)
+from nmar.cli.common import table_arguments as table
+
+HELP = "fit a model and write it to a file"
+EXAMPLE = """\
+  nmar fit ratings.csv --row user --col item --value stars -o m.nmar
+  nmar fit train.csv --valid valid.csv --data factorization:20 --linkage free --factors 20 -o m.nmar
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb."""
+    parser.add_argument(
+        "data_file", metavar="DATA", help="observed cells to learn from; whatever is absent is missing"
+    )
+    parser.add_argument("-o", "--output", required=True, help="the model file, for instance m.nmar")
+    parser.add_argument(
+        "--valid", metavar="FILE", help="cells on which to stop; they are hidden from the pattern"
+    )
+    parser.add_argument(
+        "--hidden", metavar="FILE", help="cells held out for later: neither observed nor missing"
+    )
+    model_arguments(parser)
+    parser.add_argument(
+        "--linkage", default="free", metavar="NAME[:C]", help="linkage, :C fixes its parameter (free)"
+    )
+    parser.add_argument("--control", action="store_true", help="fit the tail-only control instead")
+    parser.add_argument(
+        "--tol", type=float, default=1e-4, help="relative gain of the bound to stop at (1e-4)"
+    )
+    run_arguments(parser)
+    table(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Fit and save."""
+    data, linkage = parse_data(args.data), parse_linkage(args.linkage)
+    cells = read_cells(args.data_file, args)
+    parts = {
+        name: read_known(path, args, cells.rows, cells.cols)
+        for name, path in (("valid", args.valid), ("hidden", args.hidden))
+        if path
+    }
+    from nmar.estimators.ccpf import CCPF
+
+    model = CCPF(
+        data=data,
+        linkage=linkage,
+        factors=args.factors,
+        control=args.control,
+        max_iter=args.max_iter,
+        tol=args.tol,
+        backend=args.backend,
+        n_jobs=args.jobs,
+        random_state=args.seed,
+        verbose=0 if args.quiet else 1,
+    ).fit(cells, valid=parts.get("valid"), hidden=parts.get("hidden"))
+    model.save(args.output)
+    note(f"{cells!r}")
+    note(f"stopped after {model.n_iter_} sweeps ({model.stop_reason_}), dispersion {model.dispersion_:.4g}")
+    note(f"wrote {args.output}")
+    return 0

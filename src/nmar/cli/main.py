@@ -1,0 +1,97 @@
+"""``nmar``: one verb a file. Verbs import what they need when they run, so ``nmar --help`` is quick."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+VERBS = (
+    "compare",
+    "fit",
+    "evaluate",
+    "predict",
+    "recommend",
+    "test",
+    "simulate",
+    "report",
+    "convert",
+    "doctor",
+)
+
+DESCRIPTION = """\
+Learning from data that are not missing at random.
+
+  nmar compare movielens                      the embedded demo: writes report.html
+  nmar compare ratings.csv --row user --col item --value stars -o report.html
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(
+        prog="nmar",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="nmar VERB --help shows the options of a verb and an example.",
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="store_true", help="show the version and exit")
+    verbs = top.add_subparsers(dest="verb", metavar="VERB")
+    for name in VERBS:
+        module = import_module(f"nmar.cli.{name}")
+        one = verbs.add_parser(
+            name,
+            help=module.HELP,
+            description=f"{module.HELP[0].upper()}{module.HELP[1:]}.",
+            epilog=f"example:\n{module.EXAMPLE}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        one.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        module.arguments(one)
+        one.set_defaults(run=module.run)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status: 0, 2 after an error, 130 after Ctrl-C."""
+    top = parser()
+    try:
+        args = top.parse_args(argv)
+    except SystemExit as stop:  # argparse has said why
+        return stop.code if isinstance(stop.code, int) else 2
+    if args.version:
+        from nmar import __version__
+
+        sys.stdout.write(f"nmar {__version__}\n")
+        return 0
+    if args.verb is None:
+        top.print_help()
+        return 0
+    return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
+    try:
+        return int(args.run(args) or 0)
+    except KeyboardInterrupt:
+        sys.stderr.write("nmar: interrupted\n")
+        return 130
+    except BrokenPipeError:  # the reader has seen enough: nmar … | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if args.debug:
+            raise
+        text = " ".join(str(error).split()) or type(error).__name__
+        expected = isinstance(error, ValueError | TypeError | OSError | ImportError | KeyError)
+        hint = "" if expected else f" ({type(error).__name__}; --debug shows where)"
+        sys.stderr.write(f"nmar {args.verb}: error: {text}{hint}\n")
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""``nmar report``: a page about a single model."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from nmar.cli.common import note, read_known
+from nmar.cli.common import table_arguments as table
+
+HELP = "write a self-contained page about a fitted model"
+EXAMPLE = "  nmar report m.nmar --test test.csv --row user --col item --value stars -o model.html\n"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb."""
+    parser.add_argument("model", metavar="MODEL", help="a file written by nmar fit")
+    parser.add_argument("--test", metavar="FILE", help="held-out cells: adds scores and calibration")
+    parser.add_argument("-o", "--output", help="the page; default: the model's name with .html")
+    table(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Load, draw, write."""
+    from nmar.estimators.ccpf import load
+    from nmar.report.atomic import write_text
+    from nmar.report.html import model_page
+
+    model = load(args.model)
+    known = model.posterior_
+    cells = read_known(args.test, args, known.rows, known.cols) if args.test else None
+    target = args.output or str(Path(args.model).with_suffix(".html"))
+    write_text(target, model_page(model, cells, Path(args.model).name))
+    note(f"wrote {target}")
+    return 0

@@ -1,0 +1,56 @@
+"""``nmar test``: does the spread of the values depend on how likely they were to be observed?"""
+
+from __future__ import annotations
+
+import argparse
+
+from nmar.cli.common import note, out, read_cells, run_arguments
+from nmar.cli.common import table_arguments as table
+
+HELP = "test whether the residual variance is linked to P(observed)"
+EXAMPLE = "  nmar test ratings.csv --row user --col item --value stars\n"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb."""
+    parser.add_argument(
+        "data_file", metavar="DATA", help="a file of cells, or the name of a data set: movielens"
+    )
+    parser.add_argument("--factors", type=int, default=10, help="components of the missingness pattern (10)")
+    parser.add_argument("--rank", type=int, default=10, help="rank of the factorization of the values (10)")
+    parser.add_argument("--bins", type=int, default=100, help="bins of P(observed) (100)")
+    parser.add_argument(
+        "--degree", type=int, choices=(1, 2), default=1, help="1: a trend, 2: a trend and a bend"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the bins (csv, tsv, parquet)")
+    run_arguments(parser)
+    table(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Fit, test, print."""
+    cells = read_cells(args.data_file, args)
+    from nmar.report.missingness import missingness_test
+
+    result = missingness_test(
+        cells,
+        args.seed,
+        args.bins,
+        args.factors,
+        args.rank,
+        degree=args.degree,
+        max_iter=args.max_iter,
+        n_jobs=args.jobs,
+        backend=args.backend,
+        verbose=0 if args.quiet else 1,
+    )
+    out(result.text())
+    if args.output:
+        from dataclasses import asdict
+
+        from nmar.data.read import write_frame
+
+        records = [asdict(one) for one in result.bins]
+        write_frame(args.output, {k: [r[k] for r in records] for k in records[0]})
+        note(f"wrote {args.output}")
+    return 0

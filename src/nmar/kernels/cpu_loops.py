@@ -1,0 +1,445 @@
+"""Compiled: the loops over the cells of a block, tile by tile, specialised for the widths of the lines they gather.
+
+A tile of cells goes through three phases while its gathered lines are in cache: inner products; the count
+posterior of all lanes at once (cpu_tile.py); accumulation. The loops are compiled for fixed widths, so that inner
+products and accumulations unroll into vector instructions; the machine code is cached on disk. Lines are asked for
+``AHEAD`` cells early: without it a sweep over data larger than the cache waits for memory at each cell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from nmar.kernels.cpu_base import FAST, compiled, diagonal_variance, dot, inlined, nb, prefetch
+from nmar.kernels.cpu_cell import (
+    ALLOCATE,
+    DIAGONAL,
+    FAMILY,
+    KIND,
+    LOG_NORM,
+    LOG_RATE,
+    MEAN_LINKAGE,
+    SEPARATE,
+    stream,
+)
+from nmar.kernels.cpu_math import exp, log
+from nmar.kernels.cpu_tile import (
+    COUNT,
+    LOG_S,
+    LOG_Z,
+    LT,
+    MEAN,
+    OWN,
+    TILE,
+    TM,
+    WORK,
+    S,
+    closed_tile,
+    prepare,
+    truncation,
+)
+from nmar.kernels.spec import (
+    BINOMIAL,
+    GAMMA,
+    GAUSSIAN,
+    INVERSE_GAUSSIAN,
+    KNOWN,
+    NEGATIVE_BINOMIAL,
+    OPEN,
+    PASSES,
+    POISSON,
+)
+
+AHEAD = 4  # cells between asking for a line and using it
+RUN = 128  # cells summed in the storage type before they go to float64
+LOG_2PI = math.log(2.0 * math.pi)
+
+
+@compiled
+def _log_sum(a, i, b, j):
+    """log Σ exp(a[i] + b[j]): only where the plain sum has underflowed."""
+    top = -np.inf
+    for k in range(a.shape[1]):
+        top = max(top, np.float64(a[i, k]) + np.float64(b[j, k]))
+    total = 0.0
+    for k in range(a.shape[1]):
+        total += math.exp(np.float64(a[i, k]) + np.float64(b[j, k]) - top)
+    return top + math.log(total)
+
+
+@compiled
+def _share_directly(direct, i, mean, ml, tl, j, log_s):
+    """Add E[n]ϕ of a cell whose inner product underflowed."""
+    for k in range(direct.shape[1]):
+        direct[i, k] += mean * math.exp(np.float64(ml[i, k]) + np.float64(tl[j, k]) - log_s)
+
+
+@inlined
+def _moments(flags, offset, mp, mf, i, tp, tf, j, p, K, D1, D2):
+    """First and second moment of a cell, and the plain inner product of ``first``."""
+    plain = np.float64(dot(mp, i, tp, j, K, K + D1))
+    first = plain
+    if flags[DIAGONAL]:
+        second = plain * plain + np.float64(diagonal_variance(mp, i, tp, j, K, K + D1, D1))
+    else:
+        second = np.float64(dot(mp, i, tp, j, K + D1, K + D1 + D2))
+    if flags[ALLOCATE]:
+        first = math.log(plain) + np.float64(mf[i]) + np.float64(tf[j])
+    if offset.shape[0] > 0:
+        second += offset[p] * (2.0 * first + offset[p])
+        first += offset[p]
+    return first, second, plain
+
+
+@inlined
+def _fetch(indices, p, tp, width, step):
+    """Ask for the line of a later cell."""
+    if p + AHEAD < indices.shape[0]:
+        for k in range(0, width, step):
+            prefetch(tp, np.intp(indices[p + AHEAD]), np.intp(k))
+
+
+@inlined
+def _scale_add(out, weight, b, j, start, stop):
+    for k in range(start, stop):
+        out[k] += weight * b[j, k]
+
+
+@inlined
+def _flush(total, part, size):
+    """Move what a run of cells added to the float64 sums of the line."""
+    for k in range(size):
+        total[k] += part[k]
+        part[k] = part.dtype.type(0.0)
+
+
+@compiled
+def _fill_basis(basis, lane, flags, y, first, second):
+    """Statistics of a cell (prob/family.py names them); returns the part of f that is the same in every bin."""
+    family = flags[FAMILY]
+    basis[0, lane] = 1.0
+    if family == GAUSSIAN:
+        if flags[MEAN_LINKAGE]:
+            basis[1, lane], basis[2, lane], basis[3, lane] = y, y * y, y * first
+            basis[4, lane], basis[5, lane] = first, second
+        else:
+            basis[1, lane] = y * y - 2.0 * y * first + second
+        return 0.0
+    if family == NEGATIVE_BINOMIAL or family == BINOMIAL:
+        basis[1, lane] = second
+        return y * first
+    basis[2, lane] = second
+    if family == POISSON:
+        basis[1, lane] = y
+        return y * first - math.lgamma(y + 1.0)
+    log_y = math.log(y)
+    if family == GAMMA:
+        basis[1, lane] = log_y
+        return y * first - log_y
+    basis[1, lane] = 1.0 / y
+    return y * first - 0.5 * (LOG_2PI + 3.0 * log_y)
+
+
+@compiled
+def _log_rates(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl):
+    """log s and s of the tile's cells, by log-sum-exp where the inner product underflowed."""
+    for l in range(TILE):
+        safe = plain[l] if plain[l] > floor else 1.0
+        work[LOG_S, l] = log(safe)
+    for l in range(cells):
+        i, j = at[l], indices[start + l]
+        if plain[l] > floor:
+            work[LOG_S, l] += np.float64(mt[i]) + np.float64(tt[j])
+        else:
+            work[LOG_S, l] = _log_sum(ml, i, tl, j)
+    for l in range(TILE):
+        work[S, l] = exp(work[LOG_S, l])
+
+
+@compiled
+def _count_tile(
+    flags, numbers, log_factorial, slopes, by_value, values, group, start, cells, basis, firsts, work, q, t, used
+):  # fmt: skip
+    """q(n) of a tile; log Z, E[n] for the pattern (MEAN) and of the counts (COUNT). False: table too short."""
+    kind = flags[KIND]
+    if flags[SEPARATE] or (kind != OPEN and slopes.shape[1] == 1):
+        truncation(work)
+    if flags[SEPARATE]:
+        for l in range(TILE):
+            work[MEAN, l] = work[TM, l]
+            work[LOG_Z, l] = work[LT, l]
+    pattern = work[LOG_Z].copy()
+    if kind == KNOWN:
+        for l in range(cells):
+            f = work[OWN, l]
+            for v in range(slopes.shape[0]):
+                f += slopes[v, group[start + l]] * basis[v, l]
+            work[LOG_Z, l], work[COUNT, l] = pattern[l] + f, 1.0
+        return True
+    if flags[SEPARATE]:
+        for l in range(TILE):
+            work[LOG_S, l], work[S, l] = numbers[LOG_RATE], math.exp(numbers[LOG_RATE])
+        truncation(work)
+    if kind == OPEN:
+        for l in range(cells):
+            p = start + l
+            which = group[p] if group.shape[0] > 0 else 0
+            z, mean, bins = stream(
+                flags, numbers, log_factorial, slopes, by_value, work[LOG_S, l], np.float64(values[p]),
+                firsts[0, l], firsts[1, l], work[OWN, l], which, basis, l, q, t,
+            )  # fmt: skip
+            if bins < 0:
+                return False
+            work[LOG_Z, l], work[COUNT, l], used[p] = z, mean, bins
+    else:
+        closed_tile(kind, log_factorial, slopes, by_value, group, start, basis, work, q, t)
+    for l in range(TILE):
+        if flags[SEPARATE]:
+            work[LOG_Z, l] += pattern[l] - numbers[LOG_NORM]
+        else:
+            work[MEAN, l] = work[COUNT, l]
+    return True
+
+
+@compiled
+def _cross_tile(flags, linear, shift, quadratic, values, group, start, cells, q, t, used, weights):
+    """What crosses to the data model: weights of ``first`` (row 0) and ``second`` (row 1): errata F2 and F4."""
+    gaussian, kind = flags[FAMILY] == GAUSSIAN, flags[KIND]
+    moves = gaussian and flags[MEAN_LINKAGE] != 0
+    for l in range(cells):
+        weights[0, l], weights[1, l] = 0.0, 0.0
+    if kind == KNOWN:
+        for l in range(cells):
+            weights[1, l] = quadratic[group[start + l]]
+    elif kind == OPEN:
+        for l in range(cells):
+            for b in range(used[start + l]):
+                weights[1, l] += q[t, b, l] * quadratic[b]
+                if moves:
+                    weights[0, l] += q[t, b, l] * (linear[b] * np.float64(values[start + l]) - shift[b])
+    else:
+        for b in range(quadratic.shape[0]):
+            for l in range(cells):
+                weights[1, l] += q[t, b, l] * quadratic[b]
+        if moves:
+            for b in range(quadratic.shape[0]):
+                for l in range(cells):
+                    weights[0, l] += q[t, b, l] * (linear[b] * np.float64(values[start + l]) - shift[b])
+    if not moves:
+        for l in range(cells):
+            weights[0, l] = np.float64(values[start + l]) * (weights[1, l] if gaussian else 1.0)
+
+
+@cache
+def expect_loop(K: int, D1: int, D2: int, accumulate: bool) -> Callable[..., Any]:
+    """The E-step of a block for lines of these widths.
+
+    With ``accumulate`` the data model's sums are formed; without, each cell's two weights and first moment are
+    written to ``cellwise`` instead (coordinate descent, regressors).
+    """
+    W = K + D1 + D2
+    width = W if accumulate else K
+
+    def expect(
+        indptr, indices, values, group, offset, mp, mt, ml, mf, tp, tt, tl, tf,
+        flags, numbers, log_factorial, slopes, linear, shift, quadratic, by_value,
+        floor, pattern, first_out, second_out, cellwise, q, used,
+    ):  # fmt: skip
+        log_z, count = 0.0, 0.0
+        part, total = np.zeros(width, mp.dtype), np.zeros(width)
+        work, basis = np.zeros((WORK, TILE)), np.zeros((slopes.shape[0], TILE))
+        plain, inner, at = np.ones(TILE), np.ones(TILE), np.zeros(TILE, np.int64)
+        firsts, weights = np.zeros((2, TILE)), np.zeros((2, TILE))
+        step, n, i, open_line, run = 64 // mp.itemsize, indices.shape[0], 0, -1, 0
+        for t in range((n + TILE - 1) // TILE):
+            start = t * TILE
+            cells = min(TILE, n - start)
+            for l in range(cells):
+                p = start + l
+                while p >= indptr[i + 1]:
+                    i += 1
+                at[l] = i
+                _fetch(indices, p, tp, W, step)
+                j = indices[p]
+                plain[l] = np.float64(dot(mp, i, tp, j, 0, K))
+                firsts[0, l], firsts[1, l], inner[l] = _moments(
+                    flags, offset, mp, mf, i, tp, tf, j, p, K, D1, D2
+                )
+                work[OWN, l] = _fill_basis(
+                    basis, l, flags, np.float64(values[p]), firsts[0, l], firsts[1, l]
+                )
+            if cells < TILE:
+                for l in range(cells, TILE):
+                    plain[l] = 1.0
+            _log_rates(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl)
+            underflow = work[LOG_S].copy()
+            if cells < TILE:
+                prepare(work, cells)
+            if not _count_tile(
+                flags, numbers, log_factorial, slopes, by_value, values, group, start, cells, basis, firsts,
+                work, q, t, used,
+            ):  # fmt: skip
+                return 0.0, 0.0, True
+            _cross_tile(flags, linear, shift, quadratic, values, group, start, cells, q, t, used, weights)
+            for l in range(cells):
+                p = start + l
+                j = indices[p]
+                if at[l] != open_line:
+                    if open_line >= 0:
+                        _flush(total, part, width)
+                        _close(total, mp, open_line, flags, pattern, first_out, second_out, K, D1, D2, accumulate)
+                    open_line, run = at[l], 0
+                log_z += work[LOG_Z, l]
+                count += work[COUNT, l]
+                w1, w2 = weights[0, l], weights[1, l]
+                if offset.shape[0] > 0:
+                    w1 -= w2 * offset[p]
+                if plain[l] > floor:
+                    _scale_add(part, mp.dtype.type(work[MEAN, l] / plain[l]), tp, j, 0, K)
+                else:
+                    _share_directly(pattern, open_line, work[MEAN, l], ml, tl, j, underflow[l])
+                if accumulate:
+                    if flags[ALLOCATE]:
+                        w1 /= inner[l]
+                    _scale_add(part, mp.dtype.type(w1), tp, j, K, K + D1)
+                    _scale_add(part, mp.dtype.type(w2), tp, j, K + D1, W)
+                else:
+                    cellwise[0, p], cellwise[1, p], cellwise[2, p] = w1, w2, firsts[0, l]
+                run += 1
+                if run == RUN:
+                    _flush(total, part, width)
+                    run = 0
+        if open_line >= 0:
+            _flush(total, part, width)
+            _close(total, mp, open_line, flags, pattern, first_out, second_out, K, D1, D2, accumulate)
+        return log_z, count, False
+
+    return _compile(expect)
+
+
+@inlined
+def _close(total, mp, i, flags, pattern, first_out, second_out, K, D1, D2, accumulate):
+    """Write the finished sums of a line and clear them."""
+    for k in range(K):
+        pattern[i, k] += total[k] * mp[i, k]
+    if accumulate:
+        for k in range(D1):
+            first_out[i, k] = total[K + k] * (mp[i, K + k] if flags[ALLOCATE] else 1.0)
+        for k in range(D2):
+            second_out[i, k] = total[K + D1 + k]
+    for k in range(total.shape[0]):
+        total[k] = 0.0
+
+
+@cache
+def descend_loop(K: int, D: int) -> Callable[..., Any]:
+    """Coordinate descent on the lines of a block, from the weights of their cells."""
+
+    def descend(
+        indptr, indices, mp, tp, cellwise, prior_mean, prior_precision, free, mean_out, variance_out
+    ):  # fmt: skip
+        widest = 0
+        for i in range(indptr.shape[0] - 1):
+            widest = max(widest, indptr[i + 1] - indptr[i])
+        weight, residual = np.empty(widest), np.empty(widest)
+        gathered = np.empty((2 * D, widest), mp.dtype)  # the line's cells, coordinate by coordinate
+        step = 64 // mp.itemsize
+        for i in range(indptr.shape[0] - 1):
+            start, stop = indptr[i], indptr[i + 1]
+            for p in range(start, stop):
+                _fetch(indices, p, tp, K + 2 * D, step)
+                weight[p - start] = cellwise[1, p]
+                residual[p - start] = cellwise[0, p] - cellwise[1, p] * cellwise[2, p]
+                for k in range(2 * D):
+                    gathered[k, p - start] = tp[indices[p], K + k]
+            for k in range(D):
+                mean_out[i, k], variance_out[i, k] = mp[i, K + k], 0.0
+            for _ in range(PASSES):
+                for k in range(D):
+                    if free[k]:
+                        mean_out[i, k], variance_out[i, k] = _coordinate(
+                            gathered, k, D, stop - start, weight, residual,
+                            mean_out[i, k], prior_mean[k], prior_precision[k],
+                        )  # fmt: skip
+
+    return _compile(descend)
+
+
+@inlined
+def _coordinate(gathered, k, D, cells, weight, residual, old, prior_mean, prior_precision):
+    """The exact optimum of one coordinate of a line with the others held; residuals follow."""
+    noise, precision, pull = 0.0, prior_precision, 0.0
+    for c in range(cells):
+        b = np.float64(gathered[k, c])
+        noise += weight[c] * np.float64(gathered[D + k, c])
+        precision += weight[c] * b * b
+        pull += residual[c] * b
+    precision += noise
+    step = (pull - noise * old + prior_precision * (prior_mean - old)) / precision
+    for c in range(cells):
+        residual[c] -= weight[c] * np.float64(gathered[k, c]) * step
+    return old + step, 1.0 / precision
+
+
+@cache
+def statistics_loop(K: int, D1: int, D2: int) -> Callable[..., Any]:
+    """n-vectors of a block with q(n) held."""
+    W = K + D1 + D2
+
+    def statistics(
+        indptr, indices, values, group, offset, mp, mf, tp, tf, flags, q, used, vectors, by_group
+    ):  # fmt: skip
+        basis = np.zeros((vectors.shape[0], TILE))
+        step, n, i, kind = 64 // mp.itemsize, indices.shape[0], 0, flags[KIND]
+        for t in range((n + TILE - 1) // TILE):
+            start = t * TILE
+            cells = min(TILE, n - start)
+            for l in range(cells):
+                p = start + l
+                while p >= indptr[i + 1]:
+                    i += 1
+                _fetch(indices, p, tp, W, step)
+                first, second, _ = _moments(flags, offset, mp, mf, i, tp, tf, indices[p], p, K, D1, D2)
+                _fill_basis(basis, l, flags, np.float64(values[p]), first, second)
+            for l in range(cells, TILE):
+                basis[:, l] = 0.0
+            _add_statistics(kind, basis, group, start, cells, q, t, used, vectors, by_group)
+
+    return _compile(statistics)
+
+
+@inlined
+def _add_statistics(kind, basis, group, start, cells, q, t, used, vectors, by_group):
+    """Σ over a tile of q(n) times each cell's statistics."""
+    if kind == KNOWN:
+        for l in range(cells):
+            for v in range(vectors.shape[0]):
+                vectors[v, group[start + l]] += basis[v, l]
+        return
+    if kind == OPEN:
+        for l in range(cells):
+            for b in range(used[start + l]):
+                for v in range(vectors.shape[0]):
+                    vectors[v, b] += q[t, b, l] * basis[v, l]
+                if by_group.shape[0] > 0:
+                    by_group[group[start + l], b] += q[t, b, l]
+        return
+    for v in range(vectors.shape[0]):
+        for b in range(vectors.shape[1]):
+            added = 0.0
+            for l in range(TILE):
+                added += q[t, b, l] * basis[v, l]
+            vectors[v, b] += added
+    if by_group.shape[0] > 0:
+        for l in range(cells):
+            for b in range(vectors.shape[1]):
+                by_group[group[start + l], b] += q[t, b, l]
+
+
+def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
+    return nb.njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)(function)

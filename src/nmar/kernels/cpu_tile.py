@@ -1,0 +1,212 @@
+"""Compiled: q(n) of a tile of cells with closed bins, all lanes at once (theory.md, Count posterior).
+
+Arrays end in a lane axis of ``TILE`` cells, so every loop over lanes is a loop over vector registers. ``work`` rows
+hold log s, s, the own part of f, log Z, E[n] for the pattern and E[n] of the counts.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nmar.kernels.cpu_base import compiled, vectorised
+from nmar.kernels.cpu_math import exp, expm1, log
+from nmar.kernels.spec import PARITY
+
+TILE = 64
+LOG_S, S, OWN, LOG_Z, MEAN, COUNT, TOP, TOTAL, TERM, LAST, LT, TM = range(12)
+WORK = 12
+
+LOG_2 = math.log(2.0)
+SMALL = 1e-8
+NEGLIGIBLE = -45.0  # log of a relative weight far below double precision
+NOTHING = -1e300
+
+
+@vectorised
+def truncation(work):
+    """log(e^s − 1) into LT and s/(1 − e^{−s}) into TM, of every lane."""
+    for l in range(TILE):
+        s = work[S, l]
+        safe = max(s, SMALL)
+        above = -expm1(-safe)
+        tiny = s < SMALL
+        work[LT, l] = work[LOG_S, l] + 0.5 * s if tiny else safe + log(above)
+        work[TM, l] = 1.0 + 0.5 * s if tiny else safe / above
+
+
+@vectorised
+def _density(q, t, b, slopes, basis, work):
+    """Add f of bin b to the log weights already in ``q[t, b]``."""
+    for v in range(slopes.shape[0]):
+        slope = slopes[v, b]
+        for l in range(TILE):
+            q[t, b, l] += slope * basis[v, l]
+
+
+@compiled
+def _tail_lane(log_s, s, start, log_factorial):
+    """log Σ_{n≥M} s^n/n! and E[n | n ≥ M] of one lane with s ≥ M + 1, M = start."""
+    below = 0.0  # Σ_{n<M} Poisson(n; s)
+    for n in range(start):
+        below += math.exp(n * log_s - s - log_factorial[n])
+    last = math.exp((start - 1) * log_s - s - log_factorial[start - 1])
+    above = 1.0 - below
+    return s + math.log(above), s * (above + last) / above
+
+
+@vectorised
+def _tail_series(work, start):
+    """Σ_{m≥0} s^m M!/(M+m)! into TOTAL and its count-weighted sum into LAST, lanes with s < M + 1."""
+    far = 0.0
+    for l in range(TILE):
+        s = work[S, l]
+        work[TERM, l], work[TOTAL, l], work[LAST, l] = 1.0, 1.0, 1.0 * start
+        far = max(far, s if s < start + 1 else 0.0)
+    m, reach = 0, 1.0
+    while reach > 1e-17:  # the widest lane decides; its terms fall faster than a geometric series
+        m += 1
+        reach *= far / (start + m)
+        for l in range(TILE):
+            s = work[S, l]
+            term = work[TERM, l] * (s if s < start + 1 else 0.0) / (start + m)
+            work[TERM, l] = term
+            work[TOTAL, l] += term
+            work[LAST, l] += (start + m) * term
+
+
+@compiled
+def _tail(q, t, work, size, log_factorial):
+    """Log weight of n ≥ M into ``q[t, M − 1]`` and E[n | n ≥ M] into LAST."""
+    _tail_series(work, size)
+    for l in range(TILE):
+        if work[S, l] >= size + 1:
+            q[t, size - 1, l], work[LAST, l] = _tail_lane(work[LOG_S, l], work[S, l], size, log_factorial)
+        else:
+            q[t, size - 1, l] = size * work[LOG_S, l] - log_factorial[size] + math.log(work[TOTAL, l])
+            work[LAST, l] /= work[TOTAL, l]
+
+
+@vectorised
+def _counts_below(q, t, work, size, log_factorial):
+    """Log weights of n = 1 … M − 1."""
+    for b in range(size - 1):
+        constant = -log_factorial[b + 1]
+        for l in range(TILE):
+            q[t, b, l] = (b + 1) * work[LOG_S, l] + constant
+
+
+@vectorised
+def _parity(q, t, work):
+    """Log weights of odd and even counts, sinh s and cosh s − 1; their means into TERM and LAST."""
+    for l in range(TILE):
+        s = work[S, l]
+        safe = max(s, SMALL)
+        above = -expm1(-safe)  # 1 − e^{−s}
+        e = 1.0 - above
+        half = safe - LOG_2 + log(above)
+        tiny = s < SMALL
+        q[t, 0, l] = work[LOG_S, l] if tiny else half + log(1.0 + e)
+        q[t, 1, l] = 2.0 * work[LOG_S, l] - LOG_2 if tiny else half + log(above)
+        work[TERM, l] = 1.0 if tiny else safe * (1.0 + e * e) / (above * (1.0 + e))
+        work[LAST, l] = 2.0 if tiny else safe * (1.0 + e) / above
+
+
+@vectorised
+def _top(q, t, work, size):
+    """Largest term of each lane."""
+    for l in range(TILE):
+        work[TOP, l] = NOTHING
+    for b in range(size):
+        for l in range(TILE):
+            work[TOP, l] = max(work[TOP, l], q[t, b, l])
+
+
+@vectorised
+def _normalise(q, t, work, size, parity):
+    """Terms to probabilities, log Z and E[n]."""
+    for l in range(TILE):
+        work[TOTAL, l], work[COUNT, l] = 0.0, 0.0
+    for b in range(size):
+        for l in range(TILE):
+            e = exp(q[t, b, l] - work[TOP, l])
+            count = b + 1.0
+            if b == size - 1:
+                count = work[LAST, l]
+            elif parity:
+                count = work[TERM, l]
+            q[t, b, l] = e
+            work[TOTAL, l] += e
+            work[COUNT, l] += e * count
+    for l in range(TILE):
+        work[LOG_Z, l] = work[OWN, l] + work[TOP, l] + log(work[TOTAL, l])
+        work[TOTAL, l] = 1.0 / work[TOTAL, l]
+        work[COUNT, l] *= work[TOTAL, l]
+    for b in range(size):
+        for l in range(TILE):
+            q[t, b, l] *= work[TOTAL, l]
+
+
+@compiled
+def _needs_tail(q, t, work, size, log_factorial, slopes, basis):
+    """Whether n ≥ M can matter in any lane; most tiles of sparse data never need its sum."""
+    for l in range(TILE):
+        reach = size * work[LOG_S, l] - log_factorial[size] + LOG_2
+        for v in range(slopes.shape[0]):
+            reach += slopes[v, size - 1] * basis[v, l]
+        if work[S, l] >= 0.5 * size or reach - work[TOP, l] > NEGLIGIBLE:
+            return True
+    return False
+
+
+@compiled
+def closed_tile(kind, log_factorial, slopes, by_value, group, start, basis, work, q, t):
+    """q(n), log Z and E[n] (COUNT) of a tile; ``work`` holds log s and s at which the counts are weighed."""
+    size = slopes.shape[1]
+    if kind == PARITY:
+        _parity(q, t, work)
+        last = size
+    elif size == 1:
+        for l in range(TILE):
+            q[t, 0, l] = 0.0
+        _density(q, t, 0, slopes, basis, work)
+        _add_by_value(q, t, 0, by_value, group, start)
+        for l in range(TILE):
+            work[LOG_Z, l] = work[OWN, l] + q[t, 0, l] + work[LT, l]
+            work[COUNT, l] = work[TM, l]
+            q[t, 0, l] = 1.0
+        return
+    else:
+        _counts_below(q, t, work, size, log_factorial)
+        last = size - 1
+    for b in range(last):
+        _density(q, t, b, slopes, basis, work)
+        _add_by_value(q, t, b, by_value, group, start)
+    if kind != PARITY:
+        _top(q, t, work, size - 1)
+        if by_value.shape[0] > 0 or _needs_tail(q, t, work, size, log_factorial, slopes, basis):
+            _tail(q, t, work, size, log_factorial)
+            _density(q, t, size - 1, slopes, basis, work)
+            _add_by_value(q, t, size - 1, by_value, group, start)
+        else:
+            for l in range(TILE):
+                q[t, size - 1, l], work[LAST, l] = NOTHING, 0.0
+    _top(q, t, work, size)
+    _normalise(q, t, work, size, kind == PARITY)
+
+
+@compiled
+def _add_by_value(q, t, b, by_value, group, start):
+    """h(y, κφ) of the families kept by distinct value."""
+    if by_value.shape[0] > 0:
+        for l in range(min(TILE, group.shape[0] - start)):
+            q[t, b, l] += by_value[group[start + l], b]
+
+
+@compiled
+def prepare(work, cells):
+    """Lanes beyond the block's last cell get harmless numbers."""
+    for l in range(cells, TILE):
+        for row in range(WORK):
+            work[row, l] = 0.0
+        work[LOG_S, l], work[S, l] = 0.0, 1.0
+

@@ -1,0 +1,231 @@
+"""Drawing with matplotlib, the one place that knows it; imported when the first figure is asked for.
+
+Colours are given by role. :func:`as_svg` turns the roles into CSS variables, so that a figure inside a page
+follows the page's light or dark scheme.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.report.curves import Activity, Calibration, LinkageCurve
+from nmar.report.missingness import Bin
+
+Array = NDArray[Any]
+
+# Roles and their colours in the light scheme; no two may be the same, as_svg tells them apart by value.
+ROLES = {
+    "ink": "#24292f",
+    "muted": "#6b7480",
+    "grid": "#e3e7ec",
+    "c1": "#3457d5",
+    "c2": "#d9480f",
+    "c3": "#0c8577",
+    "c4": "#9c36b5",
+    "c5": "#b08900",
+    "c6": "#8a94a0",
+}
+BASELINES = {"ignorable": "c3", "two-stage": "c5"}
+SERIES = ("c1", "c2", "c4")
+STYLE = {
+    "axes.edgecolor": ROLES["muted"],
+    "axes.labelcolor": ROLES["ink"],
+    "axes.titlecolor": ROLES["ink"],
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "semibold",
+    "axes.titlesize": 11,
+    "axes.labelsize": 10,
+    "grid.color": ROLES["grid"],
+    "grid.linewidth": 0.8,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "legend.labelcolor": ROLES["ink"],
+    "xtick.color": ROLES["muted"],
+    "ytick.color": ROLES["muted"],
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "text.color": ROLES["ink"],
+    "font.size": 10,
+    "svg.fonttype": "none",
+}
+
+
+def matplotlib() -> Any:
+    """The package, or a clear word about how to get it."""
+    try:
+        return import_module("matplotlib")
+    except ImportError:
+        raise ImportError("figures need matplotlib: pip install 'nmar[report]'") from None
+
+
+def new_axes(size: tuple[float, float] = (4.8, 3.3)) -> Any:
+    """An empty Axes on a figure of its own, without touching pyplot's state."""
+    mpl = matplotlib()
+    figure_class = import_module("matplotlib.figure").Figure
+    with mpl.rc_context(STYLE):
+        return figure_class(figsize=size, layout="constrained").add_subplot()
+
+
+def roles(names: Sequence[str]) -> list[str]:
+    """A colour for each name; baselines keep theirs in every figure, so do the others in their order."""
+    others = [name for name in names if name not in BASELINES]
+    return [ROLES[BASELINES.get(name) or SERIES[others.index(name) % len(SERIES)]] for name in names]
+
+
+def _draw(ax: Any, paint: Callable[[Any], None]) -> Any:
+    mpl = matplotlib()
+    with mpl.rc_context(STYLE):
+        target = new_axes() if ax is None else ax
+        paint(target)
+    return target
+
+
+def linkage(curves: Sequence[LinkageCurve], ax: Any = None) -> Any:
+    """φ(n), the factor of the dispersion, against the latent count."""
+
+    def paint(a: Any) -> None:
+        a.axhline(1.0, color=ROLES["c6"], lw=1, ls=(0, (4, 3)))
+        for one, color in zip(curves, roles([c.name for c in curves]), strict=True):
+            a.plot(one.n, one.phi, "o-", ms=4.5, lw=1.8, color=color, label=one.name)
+        a.set(xlabel="latent count n", ylabel="dispersion factor φ(n)")
+        a.set_xticks(curves[0].n[::2] if len(curves[0].n) > 8 else curves[0].n)
+        a.set_ylim(bottom=0)
+        if len(curves) > 1:
+            a.legend()
+
+    return _draw(ax, paint)
+
+
+def expected_linkage(curves: Sequence[LinkageCurve], ax: Any = None) -> Any:
+    """E[φ | observed] against P(observed)."""
+
+    def paint(a: Any) -> None:
+        a.axhline(1.0, color=ROLES["c6"], lw=1, ls=(0, (4, 3)))
+        for one, color in zip(curves, roles([c.name for c in curves]), strict=True):
+            a.plot(one.probability, one.expected, lw=2, color=color, label=one.name)
+        a.set(xlabel="P(observed)", ylabel="E[φ | observed]", xlim=(0, 1))
+        a.set_ylim(bottom=0)
+        if len(curves) > 1:
+            a.legend()
+
+    return _draw(ax, paint)
+
+
+def heteroscedasticity(bins: Sequence[Bin], ax: Any = None) -> Any:
+    """Residual variance in bins of P(observed), and what the ignorable model expects."""
+
+    def paint(a: Any) -> None:
+        x = [b.quantile for b in bins]
+        found, expected = [b.residual_variance for b in bins], [b.expected_variance for b in bins]
+        a.plot(x, found, "o", ms=4, color=ROLES["c1"], alpha=0.8, mec="none", label="held-out residuals")
+        a.plot(x, expected, "-", lw=2, color=ROLES["c2"], label="expected by the ignorable model")
+        a.set(xlabel="quantile of P(observed)", ylabel="variance", xlim=(0, 1))
+        a.set_ylim(0, 1.25 * max(np.quantile(found, 0.98), *expected))
+        a.legend(loc="upper right")
+
+    return _draw(ax, paint)
+
+
+def calibration(found: Sequence[tuple[str, Calibration]], ax: Any = None) -> Any:
+    """Coverage minus nominal level of central prediction intervals."""
+
+    def paint(a: Any) -> None:
+        level, cells = found[0][1].level, found[0][1].cells
+        band = 2.0 * np.sqrt(level * (1 - level) / cells)
+        a.fill_between(100 * level, -100 * band, 100 * band, color=ROLES["c6"], alpha=0.25, lw=0)
+        a.axhline(0.0, color=ROLES["c6"], lw=1, ls=(0, (4, 3)))
+        for (name, one), color in zip(found, roles([name for name, _ in found]), strict=True):
+            off = 100 * (one.covered - one.level)
+            a.plot(100 * one.level, off, "o-", ms=3.5, lw=1.6, color=color, label=name)
+        a.set(xlabel="nominal level of the interval, %", ylabel="coverage − level, points", xlim=(0, 100))
+        reach = max(2.0, 1.15 * max(np.max(np.abs(100 * (c.covered - c.level))) for _, c in found))
+        a.set_ylim(-reach, reach)
+        if len(found) > 1:
+            a.legend(loc="lower right", ncols=2)
+
+    return _draw(ax, paint)
+
+
+def trace(found: Sequence[tuple[str, Array, Array]], ax: Any = None) -> Any:
+    """Validation log likelihood by sweep, or else the bound's distance from its last value."""
+
+    def paint(a: Any) -> None:
+        validated = all(len(valid) for _, _, valid in found)
+        for (name, bound, valid), color in zip(found, roles([f[0] for f in found]), strict=True):
+            y = valid if validated else (bound[-1] - bound[:-1]) / max(abs(bound[-1]), 1e-300)
+            a.plot(np.arange(1, len(y) + 1), y, "-", lw=1.8, color=color, label=name)
+            if validated:
+                top = int(np.argmax(valid))
+                a.plot(top + 1, valid[top], "o", ms=5, color=color)
+        if not validated:
+            a.set_yscale("log")
+        a.set(
+            xlabel="sweep",
+            ylabel="validation log likelihood" if validated else "relative distance of the bound",
+        )
+        if len(found) > 1:
+            a.legend()
+
+    return _draw(ax, paint)
+
+
+def activity(sides: tuple[Activity, Activity], ax: Any = None) -> Any:
+    """Expected counts of rows and columns by rank, and observed cells where known."""
+
+    def paint(a: Any) -> None:
+        for name, one, role in zip(("rows", "columns"), sides, SERIES[:2], strict=True):
+            rank = np.arange(1, len(one.expected) + 1)
+            if one.observed is not None:
+                shown = one.observed > 0
+                a.plot(
+                    rank[shown],
+                    one.observed[shown],
+                    ".",
+                    ms=2.5,
+                    alpha=0.35,
+                    color=ROLES[role],
+                    rasterized=True,
+                )
+            a.plot(rank, one.expected, "-", lw=2, color=ROLES[role], label=name)
+        a.set(xscale="log", yscale="log", xlabel="rank", ylabel="expected count  Σ Λ")
+        a.legend()
+
+    return _draw(ax, paint)
+
+
+def as_svg(ax: Any, name: str) -> str:
+    """The figure of an Axes as an inline SVG that takes colours and font from the page around it."""
+    mpl, stream = matplotlib(), io.StringIO()
+    with mpl.rc_context({**STYLE, "svg.hashsalt": name}):
+        ax.figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
+    text = stream.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.S)
+    for role, color in ROLES.items():
+        text = text.replace(color, f"var(--{role})")
+    text = re.sub(r"font: ([0-9.]+px|[^;'\"]*?([0-9.]+px))[^;'\"]*", _font, text)
+    text = re.sub(
+        r' id="(?:figure|axes|patch|line2d|text|xtick|ytick|legend|matplotlib\.axis)_\d+"', "", text
+    )
+    return re.sub(
+        r'<svg [^>]*?viewBox="([^"]+)"[^>]*>',
+        rf'<svg viewBox="\1" role="img" aria-label="{name}">',
+        text,
+        count=1,
+    )
+
+
+def _font(match: re.Match[str]) -> str:
+    size = re.search(r"[0-9.]+px", match.group(0))
+    weight = "600 " if "600" in match.group(0) or "bold" in match.group(0) else ""
+    return f"font: {weight}{size.group(0) if size else '10px'} var(--sans)"
