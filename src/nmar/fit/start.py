@@ -38,12 +38,12 @@ def observe(cells: Cells, law: Law, hidden: Cells | None, center: float, dtype: 
     if not law.family.needs_values:
         return Observed(seen, hidden)
     distinct, group = np.unique(values.astype(np.float64), return_inverse=True)
-    return Observed(seen, hidden, group.astype(np.int32), None, distinct)
+    return Observed(seen, hidden, group.astype(np.int32), distinct)
 
 
 def center_of(cells: Cells, law: Law, linkage: Linkage) -> float:
     """The mean of the values for the Gaussian; a scale linkage is not invariant under it, so 0 there."""
-    if law.family.name != "gaussian" or linkage.mean == "scale":
+    if law.family.name != "gaussian" or linkage.mean == "scale" or not law.data.centers:
         return 0.0
     return float(np.mean(cells.values, dtype=np.float64))
 
@@ -64,6 +64,7 @@ def begin(
     law = Law(pattern, data, lead, control, dtype=dtype)
     linkage.supports(law.family)
     law.family.check_values(cells.values)
+    _check_trials(law, linkage, cells)
     center = center_of(cells, law, linkage)
     observed = observe(cells, law, hidden, center, dtype)
     for_pattern, for_data = (np.random.default_rng(s) for s in seed_sequence(seed).spawn(2))
@@ -82,6 +83,16 @@ def begin(
         center=center,
     )
     return Problem(law, observed, State((cast(sides[0], dtype), cast(sides[1], dtype)), shared))
+
+
+def _check_trials(law: Law, linkage: Linkage, cells: Cells) -> None:
+    """A binomial value cannot exceed its trials; under the compound linkage counts multiply them."""
+    trials = getattr(law.data, "dispersion", None)
+    if trials is None or linkage.name == "compound":
+        return
+    worst = float(np.max(cells.values))
+    if worst > trials:
+        raise ValueError(f"trials={trials:g} but a value is {worst:g}; give at least the largest value")
 
 
 def first_dispersion(law: Law, values: Array) -> float:

@@ -69,7 +69,7 @@ def _held(lines: Lines, crossing: Crossing) -> tuple[Array, Array]:
 
 def _expect(
     lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, accumulate: bool
-) -> tuple[Expectation, Array]:
+) -> Expectation:
     n, (K, D1, D2) = len(lines.indptr) - 1, mine.sizes
     widths = (D1, D2) if accumulate else (0, 0)
     pattern, linear, quadratic = (np.zeros((n, width)) for width in (K, *widths))
@@ -79,12 +79,18 @@ def _expect(
         *lines, *_sides(mine, theirs), *_law(crossing), _floor(mine.packed.dtype),
         pattern, linear, quadratic, cellwise, probability, used,
     )  # fmt: skip
-    return Expectation(pattern, linear, quadratic, log_z, count, probability, used, short), cellwise
+    weights = None if accumulate else cellwise
+    return Expectation(pattern, linear, quadratic, log_z, count, probability, used, short, weights)
 
 
 def expect(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:
     """E-step and accumulation of one block; see spec.py."""
-    return _expect(lines, mine, theirs, crossing, True)[0]
+    return _expect(lines, mine, theirs, crossing, True)
+
+
+def weigh(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:
+    """E-step with the weights of single cells; see spec.py."""
+    return _expect(lines, mine, theirs, crossing, False)
 
 
 def statistics(
@@ -115,11 +121,11 @@ def descend(
 ) -> tuple[Expectation, Array, Array]:
     """Coordinate descent on diagonal normal lines; see reference.py."""
     n, (K, D, _) = len(lines.indptr) - 1, mine.sizes
-    found, cellwise = _expect(lines, mine, theirs, crossing, False)
+    found = weigh(lines, mine, theirs, crossing)
     mean, variance = np.empty((n, D)), np.empty((n, D))
     if not found.short:
         descend_loop(K, D)(
-            lines.indptr, lines.indices, mine.packed, theirs.packed, cellwise,
+            lines.indptr, lines.indices, mine.packed, theirs.packed, found.cellwise,
             prior.mean, prior.precision, prior.free, mean, variance,
         )  # fmt: skip
     return found, mean, variance

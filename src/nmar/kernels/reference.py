@@ -141,6 +141,16 @@ def _weights(crossing: Crossing, q: Array, y: Array) -> tuple[Array, Array]:
     return y, q @ crossing.quadratic  # κE[φ]: errata F4
 
 
+def weigh(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:
+    """E-step with the weights of single cells; see spec.py."""
+    found = expect(lines, mine, theirs, crossing)
+    first, _ = moments(lines, mine, theirs, crossing)
+    linear, quadratic = _weights(crossing, found.probability, lines.values.astype(np.float64))
+    if lines.offset.size:
+        linear = linear - quadratic * lines.offset
+    return found._replace(cellwise=np.stack([linear, quadratic, first]))
+
+
 def expect(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:
     """E-step and accumulation of one block; see spec.py."""
     y = lines.values.astype(np.float64)
@@ -228,10 +238,9 @@ def descend(
     lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior
 ) -> tuple[Expectation, Array, Array]:
     """Coordinate descent on diagonal normal lines: each coordinate's exact optimum given the others, in turn."""
-    y = lines.values.astype(np.float64)
-    found = expect(lines, mine, theirs, crossing)
-    first, _ = moments(lines, mine, theirs, crossing)
-    linear, weight = _weights(crossing, found.probability, y)
+    found = weigh(lines, mine, theirs, crossing)
+    assert found.cellwise is not None
+    linear, weight, first = found.cellwise
     mean, variance = mine.first.astype(np.float64), np.zeros_like(mine.first, np.float64)
     b = theirs.first[lines.indices].astype(np.float64)
     vb = theirs.second[lines.indices].astype(np.float64)

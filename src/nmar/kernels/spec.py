@@ -138,6 +138,7 @@ class Expectation(NamedTuple):
     probability: Array  # q(n) of the block, held for ``statistics``; its layout is the backend's own
     used: Array  # (m,) bins of ``probability`` that are filled (open bins); empty otherwise
     short: bool  # the open table was too short: nothing else here may be used
+    cellwise: Array | None = None  # (3, m) weights of first and second and the first moment of each cell
 
 
 class NormalPrior(NamedTuple):
@@ -155,6 +156,10 @@ class Kernels(Protocol):
 
     def expect(self, lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:
         """E-step and accumulation of one block."""
+        ...
+
+    def weigh(self, lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:
+        """As ``expect``, but each cell's weights (``cellwise``) instead of the data model's sums."""
         ...
 
     def statistics(

@@ -22,17 +22,18 @@ from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
 from nmar.kernels.spec import Expectation, Kernels, NormalPrior
-from nmar.models.predictive import NormalPredictive
-from nmar.models.protocol import Features, Start
+from nmar.models.predictive import BinTable, NormalPredictive
+from nmar.models.protocol import Block, DataModel, Features, Start
 from nmar.prob.factor import NormalFactor, pack
 from nmar.prob.statistics import Statistics
 
 Array = NDArray[Any]
 
+DUAL = 64  # covariates from which a line's cells are fewer as a rule: the dual form
 FLOOR = 1e-8  # smallest prior variance empirical Bayes may reach: a switched-off factor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Coordinates:
     """What the coordinates of one axis are.
 
@@ -64,8 +65,8 @@ class Priors:
     lead: int
 
 
-@dataclass(frozen=True)
-class Bilinear:
+@dataclass(frozen=True, eq=False)
+class Bilinear(DataModel):
     """A Gaussian bilinear data model; see the module's docstring.
 
     Parameters
@@ -78,9 +79,6 @@ class Bilinear:
     axes: tuple[Coordinates, Coordinates]
     covariance: str = "full"
     rank: int = 0
-    prior_mean: tuple[tuple[float, ...], tuple[float, ...]] | None = None
-    family: str = "gaussian"
-    allocates: bool = False
 
     @property
     def diagonal(self) -> bool:
@@ -109,13 +107,27 @@ class Bilinear:
         one per factor, so unused factors switch off.
         """
         spread = float(np.var(cells.values)) or 1.0
-        means = self.prior_mean or ((0.0,) * self.size, (0.0,) * self.size)
+        means = [self._prior_mean(cells, axis) for axis in (0, 1)]
         variance = [np.full(self.size, spread), np.full(self.size, spread)]
         variance[lead][: self.rank] = 1.0
         variance[1 - lead][: self.rank] = spread / max(self.rank, 1)
-        shared = Priors((np.array(means[0]), np.array(means[1])), (variance[0], variance[1]), lead)
+        shared = Priors((means[0], means[1]), (variance[0], variance[1]), lead)
         sides = [self._start(cells, axis, axis == lead, shared, rng) for axis in (lead, 1 - lead)]
         return Start(sides[lead], sides[1 - lead], shared)
+
+    def _prior_mean(self, cells: Cells, axis: int) -> Array:
+        """0; for coefficients on known covariates, least squares of the line means on the covariates (paper)."""
+        known = self.axes[1 - axis].known
+        if known is None or not any(self.axes[axis].free):
+            return np.zeros(self.size)
+        lines = cells.by(1 - axis)  # type: ignore[arg-type]
+        degree = np.diff(lines.indptr)
+        sums = np.bincount(lines.major(), weights=lines.values, minlength=lines.n)
+        seen = degree > 0
+        x, weight = np.asarray(known, np.float64)[seen], np.sqrt(degree[seen])
+        ridge = np.sqrt(1e-3 * len(x)) * np.eye(self.size)  # covariates may outnumber columns
+        target = np.concatenate([weight * sums[seen] / degree[seen], np.zeros(self.size)])
+        return np.linalg.lstsq(np.vstack([weight[:, None] * x, ridge]), target, rcond=None)[0]
 
     def _start(
         self, cells: Cells, axis: int, leads: bool, shared: Priors, rng: np.random.Generator
@@ -140,8 +152,7 @@ class Bilinear:
         """Known lines drawn from the prior: factors N(0, 1) and N(0, 1/rank), biases N(0, 1/4)."""
         variance = [np.full(self.size, 0.25), np.full(self.size, 0.25)]
         variance[0][: self.rank], variance[1][: self.rank] = 1.0, 1.0 / max(self.rank, 1)
-        means = self.prior_mean or ((0.0,) * self.size, (0.0,) * self.size)
-        shared = Priors((np.array(means[0]), np.array(means[1])), (variance[0], variance[1]), 0)
+        shared = Priors((np.zeros(self.size), np.zeros(self.size)), (variance[0], variance[1]), 0)
         sides = []
         for axis in (0, 1):
             noise = rng.normal(size=(shape[axis], self.size)) * np.sqrt(variance[axis])
@@ -179,16 +190,31 @@ class Bilinear:
         dtype = side.mean.dtype
         return NormalFactor(mean.astype(dtype), spread.astype(dtype), log_det)
 
-    def descended(self, side: NormalFactor, axis: int, mean: Array, variance: Array) -> NormalFactor:
-        """The side after the kernel's coordinate descent."""
-        free = self._free(axis)
-        if not free.any():
-            return side
+    def advance(
+        self, kernels: Kernels, block: Block, side: NormalFactor, axis: int, shared: Priors
+    ) -> tuple[Expectation, NormalFactor]:
+        """Diagonal lines are updated inside the kernel, or by a dual solve where coordinates outnumber cells."""
+        if not self.diagonal or not any(self.axes[axis].free):
+            return super().advance(kernels, block, side, axis, shared)
+        prior = self.prior(axis, shared)
+        if self.axes[1 - axis].known is None or self.size < DUAL:
+            found, mean, variance = kernels.descend(*block, prior)
+        else:
+            found = kernels.weigh(*block)
+            if not found.short:
+                mean, variance = solve_dual(block, found.cellwise, prior)
+        return found, side if found.short else self._diagonal_factor(side, axis, mean, variance)
+
+    def _diagonal_factor(
+        self, side: NormalFactor, axis: int, mean: Array, variance: Array
+    ) -> NormalFactor:
         dtype = side.mean.dtype
-        log_det = np.log(variance[:, free]).sum(axis=1)
+        log_det = np.log(variance[:, self._free(axis)]).sum(axis=1)
         return NormalFactor(mean.astype(dtype), variance.astype(dtype), log_det)
 
-    def learn(self, side: NormalFactor, axis: int, shared: Priors, stats: Statistics | None) -> Priors:
+    def learn(
+        self, side: NormalFactor, axis: int, shared: Priors, stats: Statistics, table: BinTable
+    ) -> Priors:
         """Empirical Bayes: the prior variance of a learned coordinate is mean_j E[(b_jk − prior mean)²]."""
         learned = np.array(self.axes[axis].learned, bool)
         if axis == shared.lead:
@@ -227,3 +253,28 @@ class Bilinear:
         """KL of the free coordinates of one side from their prior."""
         return side.divergence(self._free(axis), shared.mean[axis], shared.variance[axis])
 
+
+def solve_dual(block: Block, cellwise: Array | None, prior: NormalPrior) -> tuple[Array, Array]:
+    """Diagonal lines on known covariates, their means exact: the dual form (theory.md, Data models).
+
+    With S = diag(√ω) and prior variance ρ, mean = η + ρX'S (I + SXρX'S)⁻¹ S(t − Xη), one Cholesky of the size of
+    the line's cells; variance = 1/(1/ρ + Σ ω x²). All coordinates are free.
+    """
+    assert cellwise is not None
+    lines, theirs = block.lines, block.theirs
+    n = len(lines.indptr) - 1
+    mean = np.tile(prior.mean, (n, 1))
+    variance = np.tile(1.0 / prior.precision, (n, 1))
+    for i in range(n):
+        cells = slice(lines.indptr[i], lines.indptr[i + 1])
+        if cells.start == cells.stop:
+            continue
+        x = theirs.first[lines.indices[cells]].astype(np.float64)
+        weight = cellwise[1, cells]
+        root = np.sqrt(weight)
+        scaled = root[:, None] * x
+        target = np.divide(cellwise[0, cells], root, out=np.zeros_like(root), where=root > 0.0)
+        gram = np.eye(len(x)) + (scaled / prior.precision) @ scaled.T
+        mean[i] += (scaled.T @ np.linalg.solve(gram, target - scaled @ prior.mean)) / prior.precision
+        variance[i] = 1.0 / (prior.precision + weight @ x**2)
+    return mean, variance

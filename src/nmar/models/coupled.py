@@ -27,13 +27,15 @@ from nmar.kernels.spec import (
     OPEN,
     POISSON,
     Crossing,
+    Expectation,
     Kernels,
     Lines,
     SideView,
     make_view,
 )
 from nmar.models.missingness import Pattern, PatternSide
-from nmar.models.protocol import DataModel
+from nmar.models.predictive import BinTable
+from nmar.models.protocol import Block, DataModel
 from nmar.prob import counts, learn
 from nmar.prob.family import Family, Gaussian, family
 from nmar.prob.linkage import Linkage
@@ -42,6 +44,8 @@ from nmar.prob.statistics import Statistics
 Array = NDArray[Any]
 
 BLOCK = 1 << 15  # cells of one block: q(n) is held for a block at a time, never for the matrix
+WIDE = 64  # bins from which blocks hold fewer cells, so that what is held stays of one size
+LONGEST = 1 << 14  # counts an open table may cover
 
 
 class TableTooShort(Exception):
@@ -129,24 +133,25 @@ class Observed:
     cells : values as the model sees them (centred)
     hidden : cells that are neither observed nor missing, or None
     group : class of each cell in row-major order (known bins; distinct values), or None
-    offset : known part of E[μ] of each cell in row-major order, or None
     distinct : values of the classes, for families that need them
     """
 
     cells: Cells
     hidden: Cells | None = None
     group: Array | None = None
-    offset: Array | None = None
     distinct: Array | None = None
 
-    def block(self, axis: int, start: int, stop: int) -> Lines:
-        """Lines ``start`` … ``stop`` of an axis as the kernels read them."""
+    def block(self, axis: int, start: int, stop: int, offset: Array | None = None) -> Lines:
+        """Lines ``start`` … ``stop`` of an axis as the kernels read them.
+
+        ``offset`` is a known part of E[μ] of each cell, row-major.
+        """
         whole = self.cells.by(axis)  # type: ignore[arg-type]
         part = whole.lines(start, stop)
         cells = slice(int(whole.indptr[start]), int(whole.indptr[stop]))
         group = EMPTY_INT if self.group is None else self._along(self.group, axis, cells)
-        offset = EMPTY_FLOAT if self.offset is None else self._along(self.offset, axis, cells)
-        return Lines(part.indptr, part.indices, part.values, group, offset)
+        known = EMPTY_FLOAT if offset is None else self._along(offset, axis, cells)
+        return Lines(part.indptr, part.indices, part.values, group, known)
 
     def _along(self, per_cell: Array, axis: int, cells: slice) -> Array:
         if axis == 0:
@@ -156,10 +161,18 @@ class Observed:
 
 @dataclass(frozen=True, eq=False)
 class Info:
-    """Additive results of a half sweep: Σ log Z of the state it started from, and n-vectors with q(n) held."""
+    """Additive results of a half sweep.
+
+    Attributes
+    ----------
+    log_z : Σ log Z of the state it started from
+    stats : n-vectors with q(n) held
+    weights : (2, cells) row-major, for cellwise data models
+    """
 
     log_z: float
     stats: Statistics
+    weights: Array | None = None
 
 
 class Executor(Protocol):
@@ -178,7 +191,7 @@ def crossing(law: Law, shared: Shared, distinct: Array | None = None) -> Crossin
     phi2 = linkage.bin_table(size)
     phi1, delta = linkage.mean_tables(size)
     low, high = linkage.limits
-    moves = linkage.mean is not None
+    moves = linkage.mean is not None or law.data.keeps_moments
     inverse = 1.0 / (shared.dispersion * phi2) if code == GAUSSIAN else shared.dispersion * phi2
     linear_table = linkage.name == "compound" or (linkage.name == "exponential" and high > 1.0)
     rate = shared.rate if shared.rate is not None else 1.0
@@ -196,7 +209,7 @@ def crossing(law: Law, shared: Shared, distinct: Array | None = None) -> Crossin
         log_rate=float(np.log(rate)),
         log_norm=float(counts.log_truncation(np.array(rate))),
         dispersion=float(shared.dispersion),
-        slopes=np.ascontiguousarray(slopes(code, inverse, phi1, delta, moves)),
+        slopes=np.ascontiguousarray(slopes(code, inverse, phi1, delta, moves) + _spread(law, shared)),
         linear=inverse * phi1,
         shift=inverse * phi1 * delta,
         quadratic=inverse * phi1**2 if code == GAUSSIAN else inverse,
@@ -206,6 +219,17 @@ def crossing(law: Law, shared: Shared, distinct: Array | None = None) -> Crossin
         low=float(low),
         high=float(high),
     )
+
+
+def _spread(law: Law, shared: Shared) -> Array:
+    """E[log 1/σ²] exceeds neither log E[1/σ²]: half the difference, taken off the constant of every bin."""
+    precision = law.data.precision(shared.data)
+    if precision is None:
+        return np.zeros((1, 1))
+    rows = 6 if law.data.keeps_moments or shared.linkage.mean is not None else 2
+    off = np.zeros((rows, 1))
+    off[0] = 0.5 * (precision.log_mean - np.log(precision.mean))
+    return off
 
 
 def slopes(family: int, inverse: Array, phi1: Array, delta: Array, moves: bool) -> Array:
@@ -275,6 +299,11 @@ def half_sweep(
             pair, info = _half_sweep(axis, State(state.sides, shared), observed, law, kernels, executor)
             return pair, info, shared.table_size
         except TableTooShort:
+            if shared.table_size >= LONGEST:
+                raise FloatingPointError(
+                    f"a cell needs counts beyond {LONGEST}: a value is too extreme for the {shared.linkage.name} linkage;"
+                    " check the data for outliers, rescale the values, or use the free linkage"
+                ) from None
             shared = replace(shared, table_size=2 * shared.table_size)
 
 
@@ -286,42 +315,47 @@ def _half_sweep(
     table = crossing(law, shared, observed.distinct)
     exposed = exposure(axis, state, observed.hidden)
 
-    def task(block: tuple[int, int]) -> tuple[Pair, float, float, Array, Array]:
-        lines, part = observed.block(axis, *block), mine.take(slice(*block))
+    offset = law.data.offset(shared.data)
+
+    def task(block: tuple[int, int]) -> tuple[Pair, Expectation, Array, Array]:
+        lines, part = observed.block(axis, *block, offset), mine.take(slice(*block))
         before = view(part, axis, law, shared)
-        if law.data.diagonal:
-            prior = law.data.prior(axis, shared.data)  # type: ignore[attr-defined]
-            found, mean, variance = kernels.descend(lines, before, theirs, table, prior)
-        else:
-            found = kernels.expect(lines, before, theirs, table)
+        read = Block(lines, before, theirs, table)
+        found, data = law.data.advance(kernels, read, part.data, axis, shared.data)
         if found.short:
             raise TableTooShort
-        if law.data.diagonal:
-            data = law.data.descended(part.data, axis, mean, variance)  # type: ignore[attr-defined]
-        else:
-            data = law.data.update(part.data, axis, shared.data, found, kernels)
-        exposed_block = exposed if exposed.ndim == 1 else exposed[block[0] : block[1]]
         pattern = part.pattern
         if not law.pattern_fixed:
+            exposed_block = exposed if exposed.ndim == 1 else exposed[block[0] : block[1]]
             pattern = law.pattern.update(pattern, found.pattern, exposed_block)
         new = law.data.features(data, axis, shared.data)  # ``statistics`` reads no pattern: the old one will do
         after = make_view(before.log_weights, new.first, new.second, new.top)
         vectors, by_value = kernels.statistics(lines, after, theirs, table, found)
-        return Pair(pattern, data), found.log_z, found.count, vectors, by_value
+        released = found._replace(probability=EMPTY_FLOAT, used=EMPTY_INT)  # q(n) is held for one block only
+        return Pair(pattern, data), released, vectors, by_value
 
-    results = executor.map(task, observed.cells.by(axis).chunks(BLOCK))  # type: ignore[arg-type]
-    return join([r[0] for r in results]), _gather(results, observed, law, shared)
+    cells_per_block = max(BLOCK * WIDE // max(table.bins, WIDE), 1)
+    results = executor.map(task, observed.cells.by(axis).chunks(cells_per_block))  # type: ignore[arg-type]
+    return join([r[0] for r in results]), _gather(results, axis, observed, law, shared)
 
 
-def _gather(results: list[Any], observed: Observed, law: Law, shared: Shared) -> Info:
+def _gather(results: list[Any], axis: int, observed: Observed, law: Law, shared: Shared) -> Info:
     """Sum the blocks' results, always in the order of the blocks."""
-    log_z, count, vectors, by_value = (sum(r[k] for r in results) for k in (1, 2, 3, 4))
+    log_z = sum(r[1].log_z for r in results)
+    count = sum(r[1].count for r in results)
+    vectors, by_value = (sum(r[k] for r in results) for k in (2, 3))
     if not np.isfinite(log_z):
         raise FloatingPointError(
-            "the bound is not finite: a value is too extreme for the present dispersion; check the data for outliers"
-            " or rescale the values"
+            "the bound is not finite: a value is too extreme for the present dispersion; check the data for"
+            " outliers or rescale the values"
         )
-    return Info(log_z, statistics(law, shared, vectors, by_value, count, observed.distinct))
+    weights = None
+    if law.data.cellwise:
+        weights = np.concatenate([r[1].cellwise[:2] for r in results], axis=1)
+        if axis == 1:
+            weights = weights[:, np.argsort(observed.cells.order(1), kind="stable")]
+    stats = statistics(law, shared, vectors, by_value, count, observed.distinct)
+    return Info(log_z, stats, weights)
 
 
 def statistics(
@@ -330,7 +364,7 @@ def statistics(
     """n-vectors under the names their family knows them by."""
     names = law.family.basis
     if isinstance(law.family, Gaussian):
-        names = law.family.statistic_names(shared.linkage.mean is not None)
+        names = law.family.statistic_names(shared.linkage.mean is not None or law.data.keeps_moments)
     if distinct is None:
         return Statistics(names, vectors, mean_count_total=count)
     return Statistics(names, vectors, distinct, by_value, count)
@@ -353,12 +387,19 @@ def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
     if shared.linkage.bins == "known":
         linkage, dispersion = shared.linkage.refit(info.stats, shared.dispersion)  # type: ignore[attr-defined]
     else:
-        linkage, dispersion = learn.update(shared.linkage, law.family, shared.dispersion, info.stats)
+        linkage, dispersion = learn.update(
+            shared.linkage, law.family, shared.dispersion, info.stats, law.data.precision(shared.data) is None
+        )
     rate = shared.rate
     if rate is not None:
         rate = learn.ztp_rate(info.stats.mean_count_total / info.stats.cells)
     moved = replace(shared, linkage=linkage, dispersion=dispersion, rate=rate)
-    return replace(moved, data=law.data.learn(state.sides[axis].data, axis, moved.data, info.stats))
+    table = BinTable(*linkage.mean_tables(info.stats.size), linkage.bin_table(info.stats.size), dispersion)
+    data = law.data.learn(state.sides[axis].data, axis, moved.data, info.stats, table)
+    if info.weights is not None and axis == law.lead:
+        data = law.data.refit(data, info.weights)
+    precision = law.data.precision(data)
+    return replace(moved, data=data, dispersion=dispersion if precision is None else 1.0 / precision.mean)
 
 
 def bound(state: State, log_z: float, law: Law, observed: Observed) -> float:
@@ -372,4 +413,6 @@ def bound(state: State, log_z: float, law: Law, observed: Observed) -> float:
         total -= law.pattern.divergence(side.pattern)
         total -= law.data.divergence(side.data, axis, state.shared.data)
     shared = state.shared
-    return total + shared.linkage.log_prior() + learn.log_prior_dispersion(law.family, shared.dispersion)
+    if law.data.precision(shared.data) is None:
+        total += learn.log_prior_dispersion(law.family, shared.dispersion)
+    return total + shared.linkage.log_prior()

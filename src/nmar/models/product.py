@@ -8,7 +8,7 @@ A line may be known (all ones): then the model is a row, or a column, effect.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from nmar.data.cells import Cells
 from nmar.kernels.spec import Expectation, Kernels
 from nmar.models.predictive import GammaPoissonPredictive
-from nmar.models.protocol import Features, Start
+from nmar.models.protocol import DataModel, Features, Start
 from nmar.prob.factor import GammaFactor, Lines
-from nmar.prob.statistics import Statistics
 
 Array = NDArray[Any]
 
@@ -44,7 +43,7 @@ class ProductSide:
 
 
 @dataclass(frozen=True)
-class Product:
+class Product(DataModel):
     """Poisson factorization with gamma lines.
 
     Parameters
@@ -55,14 +54,14 @@ class Product:
     known : axes whose lines are all ones (effects)
     """
 
+    family: ClassVar[str] = "poisson"
+    allocates: ClassVar[bool] = True
+
     rank: int
     shape: float = 0.3
     scale_shape: float = 0.3
     scale_rate: float = 1.0
     known: tuple[bool, bool] = (False, False)
-    family: str = "poisson"
-    allocates: bool = True
-    diagonal: bool = False
 
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """Both sides near the level that gives the mean value, with random parts that break the symmetry."""
@@ -76,21 +75,25 @@ class Product:
         """Known lines drawn at a level that gives values of a few."""
         sides = []
         for axis, n in enumerate(shape):
-            weights = rng.gamma(2.0, 1.0 / np.sqrt(self.rank), (n, self.rank))
             if self.known[axis]:
-                weights = np.ones((n, self.rank))
+                sides.append(self._known(n))
+                continue
+            weights = rng.gamma(2.0, 1.0 / np.sqrt(self.rank), (n, self.rank))
             factor = GammaFactor(np.full(weights.shape, SURE), SURE / weights)
-            sides.append(ProductSide(factor, None if self.known[axis] else self._scale(factor)))
+            sides.append(ProductSide(factor, self._scale(factor)))
         return Start(sides[0], sides[1], None)
 
     def _start(self, n: int, axis: int, level: float, rng: np.random.Generator) -> ProductSide:
         if self.known[axis]:
-            return ProductSide(GammaFactor(np.ones((n, self.rank)), np.ones((n, self.rank))), None)
+            return self._known(n)
         if any(self.known):
             level = level**2
         shape = self.shape + rng.gamma(10.0, 0.1, (n, self.rank))
         weights = GammaFactor(shape, shape / (level * rng.gamma(20.0, 0.05, (n, self.rank))))
         return ProductSide(weights, self._scale(weights))
+
+    def _known(self, n: int) -> ProductSide:
+        return ProductSide(GammaFactor(np.ones((n, self.rank)), np.ones((n, self.rank))), None)
 
     def _scale(self, weights: GammaFactor) -> GammaFactor:
         shape = np.full(len(weights.shape), self.scale_shape + self.rank * self.shape)
@@ -116,9 +119,6 @@ class Product:
         rate = side.scale.mean[:, None].astype(np.float64) + found.quadratic
         weights = GammaFactor((self.shape + found.linear).astype(dtype), rate.astype(dtype))
         return ProductSide(weights, self._scale(weights))
-
-    def learn(self, side: ProductSide, axis: int, shared: None, stats: Statistics | None) -> None:
-        """Nothing is shared."""
 
     def predictive(self, rows: ProductSide, cols: ProductSide, shared: None) -> GammaPoissonPredictive:
         """E[λ] and Var[λ] = Σ_k (E[a²]E[b²] − (E[a]E[b])²) of paired lines."""

@@ -1,4 +1,4 @@
-"""What a data model is: the one protocol third parties implement.
+"""What a data model is: the one base class third parties extend (docs/how-to/write-a-data-model.md).
 
 A data model keeps one immutable *side* per axis and shared *globals*, shows them to the loops as features (see
 kernels/spec.py), and updates a block of lines from two weighted sums. Everything else, the pattern, the count
@@ -7,20 +7,18 @@ posterior, the linkage, the bound's first part, threads and solvers, is done for
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.kernels.spec import Expectation, Kernels
-from nmar.kernels.spec import Lines as CellLines
-from nmar.models.predictive import Predictive
-from nmar.prob.factor import Lines
+from nmar.kernels.spec import Crossing, Expectation, Kernels, Lines, SideView
+from nmar.models.predictive import BinTable, Predictive
 from nmar.prob.statistics import Statistics
 
 Array = NDArray[Any]
-ROWS, COLS = 0, 1
 
 
 class Features(NamedTuple):
@@ -31,14 +29,6 @@ class Features(NamedTuple):
     top: Array | None = None  # (n,) log scale taken out of ``first`` by an allocating model
 
 
-class DataSide(Protocol):
-    """Variational parameters of one axis, one line per row (or column)."""
-
-    def take(self, lines: Lines) -> Any:
-        """The chosen lines."""
-        ...
-
-
 class Start(NamedTuple):
     """Initial sides and shared parameters."""
 
@@ -47,57 +37,96 @@ class Start(NamedTuple):
     globals: Any
 
 
-class DataModel(Protocol):
-    """A data-generating model. Frozen: settings only, no fitted state."""
+class Block(NamedTuple):
+    """What the kernels read of a block of lines."""
 
-    @property
-    def family(self) -> str:
-        """Family of the values given their natural parameter."""
-        ...
+    lines: Lines
+    mine: SideView
+    theirs: SideView
+    crossing: Crossing
 
-    @property
-    def allocates(self) -> bool:
-        """Whether E[θ] is the logarithm of an inner product (Poisson factorization)."""
-        ...
+
+class Precision(NamedTuple):
+    """Posterior of 1/σ² where the data model keeps one (Normal-Gamma)."""
+
+    mean: float  # E[1/σ²]
+    log_mean: float  # E[log 1/σ²]
+
+
+class DataModel(ABC):
+    """A data-generating model. Frozen: settings only, no fitted state.
+
+    A side is any immutable dataclass of arrays with one entry per line and a method ``take(lines)``.
+    """
+
+    family: ClassVar[str] = "gaussian"  # of the values given their natural parameter
+    allocates: ClassVar[bool] = False  # E[θ] is the logarithm of an inner product (Poisson factorization)
+    keeps_moments: ClassVar[bool] = False  # ``learn`` needs the six Gaussian n-vectors, not just residuals
+    centers: ClassVar[bool] = True  # Gaussian values are centred before fitting
+    cellwise: ClassVar[bool] = False  # moments come cell by cell (regressors), not line by line
 
     @property
     def diagonal(self) -> bool:
-        """Whether features are means and variances of diagonal normal lines (coordinate descent)."""
-        ...
+        """Whether features are means and variances of diagonal normal lines, updated inside the kernel."""
+        return False
 
+    @property
+    def restarts(self) -> int:
+        """Random starts to try; the one with the best bound goes on."""
+        return 1
+
+    @abstractmethod
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """Start from the training cells; ``lead`` is the axis that sweeps update first."""
-        ...
 
+    @abstractmethod
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
         """Sides drawn from the prior, without uncertainty: for simulation."""
-        ...
 
+    @abstractmethod
     def features(self, side: Any, axis: int, shared: Any) -> Features:
         """Features of a block of lines of ``axis``."""
-        ...
 
-    def update(
-        self, side: Any, axis: int, shared: Any, found: Expectation, kernels: Kernels
-    ) -> Any:
+    def advance(self, kernels: Kernels, block: Block, side: Any, axis: int, shared: Any) -> tuple[Expectation, Any]:
+        """E-step of a block and its new lines; models with loops of their own override this, others ``update``."""
+        found = kernels.expect(*block)
+        return found, side if found.short else self.update(side, axis, shared, found, kernels)
+
+    def update(self, side: Any, axis: int, shared: Any, found: Expectation, kernels: Kernels) -> Any:
         """New lines from ``found.linear`` and ``found.quadratic``: the coordinate optimum given the other side."""
-        ...
+        raise TypeError(f"{type(self).__name__} defines neither update nor advance")
 
-    def learn(self, side: Any, axis: int, shared: Any, stats: Statistics | None) -> Any:
+    def offset(self, shared: Any) -> Array | None:
+        """Known part of E[μ] of every training cell, row-major (cellwise models)."""
+        return None
+
+    def refit(self, shared: Any, weights: Array) -> Any:
+        """New globals from the weights (2, cells), row-major, of a cellwise model's training cells."""
+        return shared
+
+    def learn(self, side: Any, axis: int, shared: Any, stats: Statistics, table: BinTable) -> Any:
         """New globals after ``axis`` was updated (empirical Bayes, shared posteriors)."""
-        ...
+        return shared
 
+    def precision(self, shared: Any) -> Precision | None:
+        """Posterior of 1/σ², or None where σ² is a point estimate."""
+        return None
+
+    @abstractmethod
     def divergence(self, side: Any, axis: int, shared: Any) -> float:
         """KL of one side from its prior; terms of the globals are counted with axis 0."""
-        ...
 
+    @abstractmethod
     def predictive(self, rows: Any, cols: Any, shared: Any) -> Predictive:
         """What is known of the cells of paired lines (both sides of one length)."""
-        ...
 
+    @abstractmethod
     def prior_line(self, axis: int, side: Any, shared: Any) -> Any:
         """A side of one line for an id that was never seen."""
-        ...
 
 
-__all__ = ["COLS", "ROWS", "CellLines", "DataModel", "DataSide", "Features", "Start"]
+def choose_lines(axis: str) -> int:
+    """0 for "rows", 1 for "cols"; anything else is an error that says so."""
+    if axis not in ("rows", "cols"):
+        raise ValueError(f"axis={axis!r}; use 'rows' or 'cols'")
+    return 0 if axis == "rows" else 1

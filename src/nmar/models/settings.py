@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
 from nmar.models.bilinear import Bilinear, Coordinates
+from nmar.models.element import Element, NormalElement
+from nmar.models.mixture import ClusterModel
 from nmar.models.product import Product
 from nmar.models.protocol import DataModel
+from nmar.models.regressor import Learner
+from nmar.prob.family import FAMILIES
+
+Array = NDArray[Any]
+
+FULL_COVARIATES = 40  # up to this many coordinates a full covariance matrix is kept for every line
 
 
 class Settings(Protocol):
@@ -79,3 +90,217 @@ class Factorization:
         """Name and rank."""
         name = "factorization" if self.family == "gaussian" else "poisson-factorization"
         return f"{name}:{self.rank}" + (":diagonal" if self.covariance == "diagonal" else "")
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Row means, column means, or both: what the paper's appendix prints under the name of a mixture.
+
+    The appendix's "GMM" and "PMM" have no assignment variable; each row (or column) has a mean of its own. For clusters
+    use :class:`Mixture`.
+
+    Parameters
+    ----------
+    axis : "rows", "cols" or "both"
+    family : "gaussian" (additive) or "poisson" (multiplicative for "both")
+    """
+
+    axis: Literal["rows", "cols", "both"] = "rows"
+    family: Literal["gaussian", "poisson"] = "gaussian"
+
+    def __post_init__(self) -> None:
+        check_choice("axis", self.axis, ("rows", "cols", "both"))
+        check_choice("family", self.family, ("gaussian", "poisson"))
+
+    def build(self, cells: Cells | None) -> DataModel:
+        """A bilinear model of intercepts, or a Poisson product of rank 1."""
+        if self.family == "poisson":
+            return Product(1, known=(self.axis == "cols", self.axis == "rows"))
+        if self.axis == "both":
+            rows = Coordinates((True, False), (0.0, 1.0), (True, False), 0)
+            cols = Coordinates((False, True), (1.0, 0.0), (False, True), 1)
+            return Bilinear((rows, cols))
+        own, other = Coordinates((True,), (0.0,), (True,), 0), Coordinates((False,), (1.0,), (False,))
+        return Bilinear((own, other) if self.axis == "rows" else (other, own))
+
+    def describe(self) -> str:
+        """Name and axis."""
+        return f"{'' if self.family == 'gaussian' else 'poisson-'}effects:{self.axis}"
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Clusters of rows or of columns.
+
+    Parameters
+    ----------
+    clusters : number of clusters
+    axis : "rows" or "cols": what is clustered
+    family : "gaussian" or "poisson"
+    concentration : Dirichlet prior of each cluster weight
+    restarts : random starts; the best bound goes on
+    """
+
+    clusters: int = 10
+    axis: Literal["rows", "cols"] = "rows"
+    family: Literal["gaussian", "poisson"] = "gaussian"
+    concentration: float = 1.0
+    restarts: int = 4
+
+    def __post_init__(self) -> None:
+        check_count("clusters", self.clusters, 1)
+        check_count("restarts", self.restarts, 1)
+        check_choice("axis", self.axis, ("rows", "cols"))
+        check_choice("family", self.family, ("gaussian", "poisson"))
+        if not self.concentration > 0:
+            raise ValueError(f"concentration={self.concentration!r}; give a number above 0")
+
+    def build(self, cells: Cells | None) -> DataModel:
+        """A cluster model."""
+        axis = 0 if self.axis == "rows" else 1
+        return ClusterModel(self.clusters, axis, self.family, self.concentration, self.restarts)
+
+    def describe(self) -> str:
+        """Name, clusters and axis."""
+        return f"{'' if self.family == 'gaussian' else 'poisson-'}mixture:{self.clusters}:{self.axis}"
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One natural parameter for the whole matrix.
+
+    Parameters
+    ----------
+    family : any of the six
+    trials : number of trials of the binomial (its κ)
+    prior : "normal-gamma" (the paper's) or "normal", for the Gaussian
+
+    Notes
+    -----
+    With ``linkage="compound"`` this is hierarchical compound Poisson factorization; for the Gaussian that is
+    ``Compound(mean="scale")``, under which y ~ N(nμ, nσ²).
+    """
+
+    family: str = "gaussian"
+    trials: int | None = None
+    prior: Literal["normal-gamma", "normal"] = "normal-gamma"
+
+    def __post_init__(self) -> None:
+        check_choice("family", self.family, tuple(FAMILIES))
+        check_choice("prior", self.prior, ("normal-gamma", "normal"))
+        if self.family == "binomial":
+            check_count("trials", 0 if self.trials is None else self.trials, 1)
+
+    def build(self, cells: Cells | None) -> DataModel:
+        """A conjugate element."""
+        if self.family == "gaussian":
+            return NormalElement(self.prior == "normal-gamma")
+        return Element(self.family, self.trials if self.family == "binomial" else None)
+
+    def describe(self) -> str:
+        """Name and family."""
+        return f"constant:{self.family}"
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """Linear regression with a coefficient vector per row on column covariates, or per column on row covariates.
+
+    Parameters
+    ----------
+    covariates : (lines, covariates) array or frame
+        One line per column of the matrix (per row, for ``axis="cols"``), in its order; a frame whose index holds the ids
+        is put in order by them.
+    axis : "rows" (default) or "cols": what has coefficients
+    covariance : "full", "diagonal", or "auto": full up to 40 covariates
+    names : names of the covariates; a frame brings its own
+    """
+
+    covariates: Any
+    axis: Literal["rows", "cols"] = "rows"
+    covariance: Literal["auto", "full", "diagonal"] = "auto"
+    names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("axis", self.axis, ("rows", "cols"))
+        check_choice("covariance", self.covariance, ("auto", "full", "diagonal"))
+
+    @property
+    def covariate_names(self) -> tuple[str, ...]:
+        """Names, the intercept first."""
+        if self.names is not None:
+            return ("intercept", *self.names)
+        if hasattr(self.covariates, "columns"):
+            return ("intercept", *(str(name) for name in self.covariates.columns))
+        return ("intercept", *(f"x{k}" for k in range(np.shape(self.covariates)[1])))
+
+    def build(self, cells: Cells | None) -> DataModel:
+        """A bilinear model with one side known: an intercept and standardised covariates."""
+        known = self._design(cells)
+        size = known.shape[1]
+        yes, no, zero = (True,) * size, (False,) * size, (0.0,) * size
+        own, other = Coordinates(yes, zero, yes), Coordinates(no, zero, no, -1, known)
+        small = "full" if size <= FULL_COVARIATES else "diagonal"
+        covariance = small if self.covariance == "auto" else self.covariance
+        return Bilinear((own, other) if self.axis == "rows" else (other, own), covariance)
+
+    def _design(self, cells: Cells | None) -> Array:
+        table = self.covariates
+        side = 1 if self.axis == "rows" else 0
+        if cells is not None and hasattr(table, "reindex"):
+            ids = cells.col_ids if side == 1 else cells.row_ids
+            absent = [key for key in ids if key not in table.index][:3]
+            if absent:
+                raise ValueError(f"covariates has no line for {absent!r}; give one for every id of the matrix")
+            table = table.loc[list(ids)]
+        x = np.asarray(table, np.float64)
+        if x.ndim != 2 or not np.all(np.isfinite(x)):
+            raise ValueError("covariates must be a table of finite numbers; impute or drop the missing ones first")
+        if cells is not None and len(x) != cells.shape[side]:
+            raise ValueError(
+                f"covariates has {len(x)} lines but the matrix has {cells.shape[side]} {('rows', 'columns')[side]};"
+                " give one line for each"
+            )
+        spread = x.std(axis=0)
+        scaled = (x - x.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
+        return np.column_stack([np.ones(len(x)), scaled])
+
+    def describe(self) -> str:
+        """Name and number of covariates."""
+        return f"regression:{len(self.covariate_names) - 1}"
+
+
+@dataclass(frozen=True, eq=False)
+class Regressor:
+    """Any scikit-learn regressor that takes ``sample_weight``, on features of rows, of columns, or of both.
+
+    Parameters
+    ----------
+    estimator : such as ``HistGradientBoostingRegressor()``
+    row_features : (rows, features) array in the order of the matrix, or None
+    col_features : (columns, features) array, or None
+    """
+
+    estimator: Any
+    row_features: Any = None
+    col_features: Any = None
+    family: str = "gaussian"
+
+    def __post_init__(self) -> None:
+        if not (hasattr(self.estimator, "fit") and hasattr(self.estimator, "predict")):
+            raise ValueError(f"estimator={self.estimator!r} has no fit and predict; give a scikit-learn regressor")
+        if self.row_features is None and self.col_features is None:
+            raise ValueError("row_features and col_features are both None; give at least one of them")
+
+    def build(self, cells: Cells | None) -> DataModel:
+        """A learner on the features."""
+        given = [None if f is None else np.asarray(f) for f in (self.row_features, self.col_features)]
+        for axis, features in enumerate(given):
+            if cells is not None and features is not None and len(features) != cells.shape[axis]:
+                name = ("row_features", "col_features")[axis]
+                raise ValueError(f"{name} has {len(features)} lines but the matrix has {cells.shape[axis]}")
+        return Learner(self.estimator, given[0], given[1])
+
+    def describe(self) -> str:
+        """Name of the estimator."""
+        return f"regressor:{type(self.estimator).__name__}"

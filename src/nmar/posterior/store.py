@@ -26,11 +26,11 @@ VERSION = 1
 def registry() -> dict[str, type]:
     """Classes that a model file may name."""
     from nmar.fit import twostage
-    from nmar.models import bilinear, coupled, missingness, product, settings
+    from nmar.models import bilinear, coupled, element, missingness, mixture, product, settings
     from nmar.posterior import posterior
     from nmar.prob import factor, linkage
 
-    modules = (bilinear, coupled, missingness, product, settings, posterior, factor, linkage, twostage)
+    modules = (bilinear, coupled, element, missingness, mixture, product, settings, posterior, factor, linkage, twostage)
     found: dict[str, type] = {}
     for module in modules:
         for value in vars(module).values():

@@ -143,3 +143,35 @@ class NormalFactor:
     def take(self, lines: Lines) -> NormalFactor:
         """The factor of the chosen lines."""
         return NormalFactor(self.mean[lines], self.spread[lines], self.log_det[lines])
+
+    def blend(self, target: NormalFactor, step: float) -> NormalFactor:
+        """Move natural parameters, precision and precision × mean, a fraction ``step`` to ``target`` (errata F5).
+
+        Known coordinates, which have no variance, are the target's.
+        """
+        free = np.asarray(target.variances[:1] > 0.0).any(axis=0)
+        if not free.any():
+            return target
+        mean, dtype = target.mean.astype(np.float64), self.mean.dtype
+        ends = ((self, 1.0 - step), (target, step))
+        if self.diagonal:
+            precision = sum(w / f.spread[:, free].astype(np.float64) for f, w in ends)
+            pull = sum(w * f.mean[:, free] / f.spread[:, free].astype(np.float64) for f, w in ends)
+            mean[:, free] = pull / precision
+            spread = np.zeros(mean.shape)
+            spread[:, free] = 1.0 / precision
+            log_det = -np.log(precision).sum(axis=1)
+        else:
+            size = mean.shape[1]
+            inside = np.ix_(range(len(mean)), free, free)
+            precision, pull = 0.0, 0.0
+            for f, w in ends:
+                part = w * np.linalg.inv(unpack(f.spread.astype(np.float64), size)[inside])
+                precision = precision + part
+                pull = pull + np.einsum("nij,nj->ni", part, f.mean[:, free].astype(np.float64))
+            covariance = np.zeros((len(mean), size, size))
+            covariance[inside] = np.linalg.inv(precision)
+            mean[:, free] = np.einsum("nij,nj->ni", covariance[inside], pull)
+            spread = pack(covariance)
+            log_det = -np.linalg.slogdet(precision)[1]
+        return NormalFactor(mean.astype(dtype), spread.astype(dtype), log_det.astype(self.log_det.dtype))

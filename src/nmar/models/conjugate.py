@@ -1,0 +1,207 @@
+"""Conjugate priors ∝ exp(aθ − bΨ(θ)) of the scalar families: expectations, normalisers, predictives.
+
+Each row of the table of theory.md, Families, is one small class; nothing needs quadrature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln, gammaln, log_ndtr, psi
+
+from nmar.models.predictive import BinTable
+from nmar.prob.family import family
+
+Array = NDArray[Any]
+
+
+class Conjugate(Protocol):
+    """A family's conjugate law."""
+
+    def theta(self, a: float, b: float) -> float:
+        """E[θ]."""
+        ...
+
+    def psi(self, a: float, b: float) -> float:
+        """E[Ψ(θ)]."""
+        ...
+
+    def slope(self, a: float, b: float) -> float:
+        """E[Ψ'(θ)]."""
+        ...
+
+    def log_normaliser(self, a: Any, b: Any) -> Any:
+        """log C(a, b) = log ∫ exp(aθ − bΨ(θ)) dθ."""
+        ...
+
+    def draw(self, a: float, b: float, size: Any, rng: np.random.Generator) -> Array:
+        """Draws of θ."""
+        ...
+
+
+class _Poisson:
+    """e^θ ~ Ga(a, b)."""
+
+    def theta(self, a: float, b: float) -> float:
+        return float(psi(a) - np.log(b))
+
+    def psi(self, a: float, b: float) -> float:
+        return a / b
+
+    def slope(self, a: float, b: float) -> float:
+        return a / b
+
+    def log_normaliser(self, a: Any, b: Any) -> Any:
+        return gammaln(a) - a * np.log(b)
+
+    def draw(self, a: float, b: float, size: Any, rng: np.random.Generator) -> Array:
+        return np.log(rng.gamma(a, 1.0 / b, size))
+
+
+class _Gamma:
+    """−θ ~ Ga(b + 1, a)."""
+
+    def theta(self, a: float, b: float) -> float:
+        return -(b + 1.0) / a
+
+    def psi(self, a: float, b: float) -> float:
+        return float(np.log(a) - psi(b + 1.0))
+
+    def slope(self, a: float, b: float) -> float:
+        return a / b
+
+    def log_normaliser(self, a: Any, b: Any) -> Any:
+        return gammaln(b + 1.0) - (b + 1.0) * np.log(a)
+
+    def draw(self, a: float, b: float, size: Any, rng: np.random.Generator) -> Array:
+        return -rng.gamma(b + 1.0, 1.0 / a, size)
+
+
+class _Binomial:
+    """p = logistic(θ) ~ Beta(a, b − a), b > a."""
+
+    def theta(self, a: float, b: float) -> float:
+        return float(psi(a) - psi(b - a))
+
+    def psi(self, a: float, b: float) -> float:
+        return float(psi(b) - psi(b - a))
+
+    def slope(self, a: float, b: float) -> float:
+        return a / b
+
+    def log_normaliser(self, a: Any, b: Any) -> Any:
+        return betaln(a, b - a)
+
+    def draw(self, a: float, b: float, size: Any, rng: np.random.Generator) -> Array:
+        p = np.clip(rng.beta(a, b - a, size), 1e-300, 1.0 - 1e-16)
+        return np.log(p) - np.log1p(-p)
+
+
+class _NegativeBinomial:
+    """p = e^θ ~ Beta(a, b + 1)."""
+
+    def theta(self, a: float, b: float) -> float:
+        return float(psi(a) - psi(a + b + 1.0))
+
+    def psi(self, a: float, b: float) -> float:
+        return float(psi(a + b + 1.0) - psi(b + 1.0))
+
+    def slope(self, a: float, b: float) -> float:
+        return a / b
+
+    def log_normaliser(self, a: Any, b: Any) -> Any:
+        return betaln(a, b + 1.0)
+
+    def draw(self, a: float, b: float, size: Any, rng: np.random.Generator) -> Array:
+        return np.log(np.clip(rng.beta(a, b + 1.0, size), 1e-300, 1.0 - 1e-16))
+
+
+class _InverseGaussian:
+    """x = √(−2θ) has density ∝ x exp(bx − ax²/2); z = b/√a, D = z + N(z)/Φ(z)."""
+
+    @staticmethod
+    def _parts(a: Any, b: Any) -> tuple[Any, Any, Any]:
+        z = b / np.sqrt(a)
+        log_cumulative = log_ndtr(z)
+        ratio = np.exp(-0.5 * z**2 - 0.5 * np.log(2.0 * np.pi) - log_cumulative)
+        return z, z + ratio, log_cumulative
+
+    def theta(self, a: float, b: float) -> float:
+        z, d, _ = self._parts(a, b)
+        return float(-(z**2 + 2.0 + z / d) / (2.0 * a))
+
+    def psi(self, a: float, b: float) -> float:
+        z, d, _ = self._parts(a, b)
+        return float(-(z + 1.0 / d) / np.sqrt(a))
+
+    def slope(self, a: float, b: float) -> float:
+        _, d, _ = self._parts(a, b)
+        return float(np.sqrt(a) / d)
+
+    def log_normaliser(self, a: Any, b: Any) -> Any:
+        z, d, log_cumulative = self._parts(a, b)
+        return 0.5 * np.log(2.0 * np.pi) - np.log(a) + 0.5 * z**2 + log_cumulative + np.log(d)
+
+    def draw(self, a: float, b: float, size: Any, rng: np.random.Generator) -> Array:
+        # by inversion on a fine grid of the density x exp(bx − ax²/2)
+        top = (b + np.sqrt(b * b + 4.0 * a)) / (2.0 * a)
+        grid = np.linspace(max(top - 12.0 / np.sqrt(a), 0.0), top + 12.0 / np.sqrt(a), 20_001)[1:]
+        logs = np.log(grid) + b * grid - 0.5 * a * grid**2
+        mass = np.cumsum(np.exp(logs - logs.max()))
+        x = np.interp(rng.random(size) * mass[-1], mass, grid)
+        return -0.5 * x**2
+
+
+LAWS: dict[str, Conjugate] = {
+    "poisson": _Poisson(),
+    "gamma": _Gamma(),
+    "binomial": _Binomial(),
+    "negative_binomial": _NegativeBinomial(),
+    "inverse_gaussian": _InverseGaussian(),
+}
+
+
+def conjugate(name: str) -> Conjugate:
+    """The conjugate law of a family."""
+    return LAWS[name]
+
+
+@dataclass(frozen=True, eq=False)
+class ConjugatePredictive:
+    """Cells of one shared θ: p(y | bin) = e^{h(y, κφ)} C(a + y, b + κφ) / C(a, b)."""
+
+    name: str
+    cells: int
+    a: float
+    b: float
+
+    def log_density(self, y: Array, table: BinTable, plugin: bool) -> Array:
+        """θ integrated out, or at its mean."""
+        law, x = family(self.name), table.dispersion * table.phi2
+        if plugin:
+            return law.log_density(y[:, None], conjugate(self.name).theta(self.a, self.b), x)
+        own = conjugate(self.name)
+        rise = own.log_normaliser(self.a + y[:, None], self.b + x)
+        with np.errstate(invalid="ignore"):
+            found = law.log_base(y[:, None], x) + rise - own.log_normaliser(self.a, self.b)
+        return np.where(np.isnan(found), -np.inf, found)
+
+    def moments(self, table: BinTable) -> tuple[Array, Array]:
+        """Mean κφ E[Ψ'] and the variance at the posterior mean of θ."""
+        x = table.dispersion * table.phi2
+        own = conjugate(self.name)
+        mean = x * own.slope(self.a, self.b)
+        variance = family(self.name).variance(own.theta(self.a, self.b), x)
+        shape = (self.cells, len(x))
+        return np.broadcast_to(mean, shape), np.broadcast_to(variance, shape)
+
+    def cumulative(self, y: Array, table: BinTable) -> None:
+        """No closed form for all families: intervals come from draws."""
+
+    def sample(self, bins: Array, table: BinTable, rng: np.random.Generator) -> Array:
+        """Draw θ, then y."""
+        theta = conjugate(self.name).draw(self.a, self.b, bins.shape, rng)
+        return family(self.name).sample(theta, table.dispersion * table.phi2[bins], rng)

@@ -1,0 +1,239 @@
+"""One natural parameter for the whole matrix, all six families (theory.md, Families).
+
+Scalar families have the conjugate prior ∝ exp(aθ − bΨ(θ)); a' = a + Σy, b' = b + κΣE[φ], with E[θ], E[Ψ] and log C
+in closed form. The Gaussian, y ~ N(φ1 μ + δ, φ2/ρ), has the paper's Normal-Gamma prior, or a normal prior on μ with
+a point estimate of σ². With the compound linkage this is hierarchical compound Poisson factorization.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.data.cells import Cells
+from nmar.kernels.spec import Expectation, Kernels
+from nmar.models.conjugate import ConjugatePredictive, conjugate
+from nmar.models.predictive import BinTable, NormalPredictive
+from nmar.models.protocol import DataModel, Features, Precision, Start
+from nmar.prob.factor import GammaFactor, Lines
+from nmar.prob.statistics import Statistics
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Ones:
+    """Lines that know nothing of their own."""
+
+    ones: Array  # (n, 1)
+
+    def take(self, lines: Lines) -> Ones:
+        """The chosen lines."""
+        return Ones(self.ones[lines])
+
+    def blend(self, target: Ones, step: float) -> Ones:
+        """Nothing moves."""
+        return self
+
+
+class Everywhere(DataModel):
+    """A data model whose lines are all alike; θ lives in the globals."""
+
+    centers: ClassVar[bool] = False
+
+    def _ones(self, shape: tuple[int, int], shared: Any) -> Start:
+        return Start(Ones(np.ones((shape[0], 1))), Ones(np.ones((shape[1], 1))), shared)
+
+    def _moments(self, shared: Any) -> tuple[float, float]:
+        raise NotImplementedError
+
+    def features(self, side: Ones, axis: int, shared: Any) -> Features:
+        """The two moments of θ on the rows' side, 1 on the columns'."""
+        if axis == 1:
+            return Features(side.ones, side.ones)
+        first, second = self._moments(shared)
+        return Features(first * side.ones, second * side.ones)
+
+    def update(self, side: Ones, axis: int, shared: Any, found: Expectation, kernels: Kernels) -> Ones:
+        """Lines have nothing to learn."""
+        return side
+
+    def prior_line(self, axis: int, side: Ones, shared: Any) -> Ones:
+        """A line like any other."""
+        return Ones(np.ones((1, 1)))
+
+
+@dataclass(frozen=True)
+class ConjugateShared:
+    """Prior and posterior exp(aθ − bΨ(θ)), and the fixed sum of the values."""
+
+    prior: tuple[float, float]
+    posterior: tuple[float, float]
+    total: float  # Σ y over the training cells
+
+
+@dataclass(frozen=True)
+class Element(Everywhere):
+    """A scalar family with one conjugate θ.
+
+    Parameters
+    ----------
+    likelihood : family
+    trials : κ of the binomial
+    strength : prior weight b in units of one observation at κ = 1
+    """
+
+    likelihood: str
+    trials: int | None = None
+    strength: float = 1.0
+
+    @property
+    def family(self) -> str:  # type: ignore[override]
+        """Family of the values."""
+        return self.likelihood
+
+    @property
+    def dispersion(self) -> float | None:
+        """κ where it is given."""
+        return None if self.trials is None else float(self.trials)
+
+    def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
+        """A prior with the mean of the data and the weight of ``strength`` observations."""
+        total, count = float(np.sum(cells.values, dtype=np.float64)), cells.n_observed
+        kappa = float(self.trials or 1)
+        level = min(max(total / count / kappa, 1e-6), 1.0 - 1e-6 if self.trials is not None else np.inf)
+        prior = (self.strength * level, self.strength)
+        posterior = (prior[0] + total, prior[1] + kappa * count)
+        if self.trials is not None:  # success probability below 1 also where counts multiply the trials
+            posterior = (posterior[0], max(posterior[1], 2.0 * posterior[0]))
+        return self._ones(cells.shape, ConjugateShared(prior, posterior, total))
+
+    def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
+        """θ known: a posterior as sure as a billion observations of a typical value."""
+        level = 0.3 if self.likelihood in ("binomial", "negative_binomial") else 2.0
+        if self.likelihood == "negative_binomial":
+            level = 2.0
+        sure = (level * 1e9, 1e9)
+        return self._ones(shape, ConjugateShared(sure, sure, 0.0))
+
+    def _moments(self, shared: ConjugateShared) -> tuple[float, float]:
+        law = conjugate(self.likelihood)
+        return law.theta(*shared.posterior), law.psi(*shared.posterior)
+
+    def learn(
+        self, side: Ones, axis: int, shared: ConjugateShared, stats: Statistics, table: BinTable
+    ) -> ConjugateShared:
+        """a' = a + Σy, b' = b + κ Σ_n Q_n φ(n)."""
+        exposure = table.dispersion * float(stats.vector("cells") @ table.phi2)
+        a, b = shared.prior
+        return replace(shared, posterior=(a + shared.total, b + exposure))
+
+    def divergence(self, side: Ones, axis: int, shared: ConjugateShared) -> float:
+        """KL of θ, counted with the rows."""
+        if axis == 1:
+            return 0.0
+        law, (a, b), (a1, b1) = conjugate(self.likelihood), shared.prior, shared.posterior
+        theta, psi_mean = self._moments(shared)
+        value = (a1 - a) * theta - (b1 - b) * psi_mean
+        return float(value - law.log_normaliser(a1, b1) + law.log_normaliser(a, b))
+
+    def predictive(self, rows: Ones, cols: Ones, shared: ConjugateShared) -> ConjugatePredictive:
+        """The conjugate predictive."""
+        return ConjugatePredictive(self.likelihood, len(rows.ones), *shared.posterior)
+
+
+@dataclass(frozen=True, eq=False)
+class NormalShared:
+    """q(μ) = N(mean, variance); q(1/σ²) = Ga(shape, rate) with the Normal-Gamma prior, else None."""
+
+    mean: float
+    variance: float
+    precision: GammaFactor | None
+    cells: float  # number of training cells
+
+
+@dataclass(frozen=True)
+class NormalElement(Everywhere):
+    """One Gaussian mean for the matrix.
+
+    Parameters
+    ----------
+    normal_gamma : the paper's prior μ ~ N(η, 1/(λρ)), ρ = 1/σ² ~ Ga(ζ, ω); else μ ~ N(η, 1/λ) and σ² by its mode
+    prior_mean, strength : η and λ
+    shape, rate : ζ and ω
+    """
+
+    normal_gamma: bool = True
+    prior_mean: float = 0.0
+    strength: float = 1e-3
+    shape: float = 1.01
+    rate: float = 1.0
+    keeps_moments: ClassVar[bool] = True
+
+    def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
+        """The sample mean and variance."""
+        values = cells.values.astype(np.float64)
+        spread, count = float(np.var(values)) or 1.0, float(len(values))
+        factor = None
+        if self.normal_gamma:
+            shape = self.shape + 0.5 * (1.0 + count)
+            factor = GammaFactor(np.array([shape]), np.array([shape * spread]))
+        return self._ones(cells.shape, NormalShared(float(values.mean()), spread / count, factor, count))
+
+    def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
+        """μ = 1, known."""
+        return self._ones(shape, NormalShared(1.0, 0.0, None, 0.0))
+
+    def _moments(self, shared: NormalShared) -> tuple[float, float]:
+        return shared.mean, shared.mean**2 + shared.variance
+
+    def precision(self, shared: NormalShared) -> Precision | None:
+        """E[ρ] and E[log ρ]."""
+        factor = shared.precision
+        return None if factor is None else Precision(float(factor.mean[0]), float(factor.log_mean[0]))
+
+    def learn(
+        self, side: Ones, axis: int, shared: NormalShared, stats: Statistics, table: BinTable
+    ) -> NormalShared:
+        """q(μ), then q(ρ), from the six n-vectors (paper, element distributions)."""
+        cells, y, y2 = (stats.vector(name) / table.phi2 for name in ("cells", "y", "y2"))
+        weight = float(cells @ table.phi1**2)  # Σ E[φ1²/φ2]
+        target = float(y @ table.phi1 - cells @ (table.phi1 * table.delta))
+        precision = self.precision(shared)
+        rho = 1.0 / table.dispersion if precision is None else precision.mean
+        prior = self.strength * (rho if self.normal_gamma else 1.0)
+        total = prior + rho * weight
+        mean = (prior * self.prior_mean + rho * target) / total
+        moved = replace(shared, mean=mean, variance=1.0 / total)
+        if shared.precision is None:
+            return moved
+        count = float(stats.vector("cells").sum())
+        second = mean**2 + moved.variance
+        delta = table.delta
+        square = float(np.sum(y2 - 2.0 * delta * y + delta**2 * cells))
+        pull = (mean - self.prior_mean) ** 2 + moved.variance
+        rate = self.rate + 0.5 * (square - 2.0 * mean * target + second * weight + self.strength * pull)
+        shape = self.shape + 0.5 * (1.0 + count)
+        return replace(moved, precision=GammaFactor(np.array([shape]), np.array([rate])))
+
+    def divergence(self, side: Ones, axis: int, shared: NormalShared) -> float:
+        """KL of μ and ρ, counted with the rows."""
+        if axis == 1:
+            return 0.0
+        precision = self.precision(shared)
+        rho, log_rho = (1.0, 0.0) if precision is None else precision
+        pull = (shared.mean - self.prior_mean) ** 2 + shared.variance
+        value = 0.5 * (
+            self.strength * rho * pull - 1.0 - np.log(shared.variance) - np.log(self.strength) - log_rho
+        )
+        if shared.precision is None:
+            return float(value)
+        return float(value) + shared.precision.divergence(self.shape, self.rate, float(np.log(self.rate)))
+
+    def predictive(self, rows: Ones, cols: Ones, shared: NormalShared) -> NormalPredictive:
+        """The same mean everywhere."""
+        n = len(rows.ones)
+        return NormalPredictive(np.full((n, 1), shared.mean), np.full((n, 1), shared.variance))

@@ -1,0 +1,120 @@
+"""Any scikit-learn regressor as the data-generating model (theory.md, Crossing).
+
+The coupling hands the data model a weighted least squares problem, weight ω and target t for every cell, so any
+learner that fits one can generate the data. It has no posterior: Var[μ] = 0, and the bound need not rise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.data.cells import Cells
+from nmar.kernels.spec import Expectation, Kernels
+from nmar.models.predictive import NormalPredictive
+from nmar.models.protocol import Block, DataModel, Features, Start
+from nmar.prob.factor import Lines
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSide:
+    """Known features of each line."""
+
+    features: Array  # (n, F)
+
+    def take(self, lines: Lines) -> FeatureSide:
+        """The chosen lines."""
+        return FeatureSide(self.features[lines])
+
+    def blend(self, target: FeatureSide, step: float) -> FeatureSide:
+        """Nothing moves."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class RegressorShared:
+    """The fitted estimator, and its predictions for the training cells."""
+
+    estimator: Any
+    design: Array  # (cells, F) features of the training cells, row-major
+    offset: Array  # (cells,) E[μ]
+
+
+@dataclass(frozen=True, eq=False)
+class Learner(DataModel):
+    """An estimator with ``fit(X, y, sample_weight=…)`` and ``predict(X)`` on features of rows and columns."""
+
+    estimator: Any
+    row_features: Array | None
+    col_features: Array | None
+    cellwise: ClassVar[bool] = True
+
+    def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
+        """Fitted to the values with equal weights."""
+        rows, cols = self._sides(cells.shape)
+        design = _design(rows.features[cells.row_index], cols.features[cells.col_index])
+        values = cells.values.astype(np.float64)
+        return Start(rows, cols, self._fit(design, values, np.ones(len(values))))
+
+    def _sides(self, shape: tuple[int, int]) -> tuple[FeatureSide, FeatureSide]:
+        given = (self.row_features, self.col_features)
+        made = [np.empty((n, 0)) if f is None else np.asarray(f) for n, f in zip(shape, given, strict=True)]
+        return FeatureSide(made[0]), FeatureSide(made[1])
+
+    def _fit(self, design: Array, target: Array, weight: Array) -> RegressorShared:
+        from sklearn.base import clone
+
+        estimator = clone(self.estimator).fit(design, target, sample_weight=weight)
+        return RegressorShared(estimator, design, np.asarray(estimator.predict(design), np.float64))
+
+    def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
+        """The estimator fitted to a random linear function of the features."""
+        rows, cols = self._sides(shape)
+        i, j = rng.integers(shape[0], size=2000), rng.integers(shape[1], size=2000)
+        design = _design(rows.features[i], cols.features[j])
+        target = design @ rng.normal(size=design.shape[1])
+        return Start(rows, cols, self._fit(design, target, np.ones(len(target))))
+
+    def features(self, side: FeatureSide, axis: int, shared: RegressorShared) -> Features:
+        """None: moments come cell by cell."""
+        nothing = np.empty((len(side.features), 0))
+        return Features(nothing, nothing)
+
+    def advance(
+        self, kernels: Kernels, block: Block, side: FeatureSide, axis: int, shared: RegressorShared
+    ) -> tuple[Expectation, FeatureSide]:
+        """Weights of the cells; the estimator is fitted to all of them at once by ``refit``."""
+        return kernels.weigh(*block), side
+
+    def offset(self, shared: RegressorShared) -> Array:
+        """Predictions for the training cells."""
+        return shared.offset
+
+    def refit(self, shared: RegressorShared, weights: Array) -> RegressorShared:
+        """Weighted least squares: target t = ωt/ω, weight ω."""
+        linear, weight = weights
+        target = (linear + weight * shared.offset) / weight  # the kernel takes the offset off
+        return self._fit(shared.design, target, weight / weight.mean())
+
+    def divergence(self, side: FeatureSide, axis: int, shared: RegressorShared) -> float:
+        """No posterior, no divergence."""
+        return 0.0
+
+    def predictive(self, rows: FeatureSide, cols: FeatureSide, shared: RegressorShared) -> NormalPredictive:
+        """The estimator's predictions, without uncertainty of their own."""
+        mean = np.asarray(shared.estimator.predict(_design(rows.features, cols.features)), np.float64)
+        return NormalPredictive(mean[:, None], np.zeros((len(mean), 1)))
+
+    def prior_line(self, axis: int, side: FeatureSide, shared: RegressorShared) -> FeatureSide:
+        """The mean features."""
+        return FeatureSide(side.features.mean(axis=0, keepdims=True))
+
+
+def _design(rows: Array, cols: Array) -> Array:
+    """Features of cells: those of the row, then those of the column."""
+    return np.concatenate([rows, cols], axis=1)
