@@ -72,3 +72,13 @@ PROBLEMS = {
     "geuvadis": geuvadis,
     "cptac": cptac,
 }
+
+
+def coat() -> tuple[Cells, Cells]:
+    """Self-selected training ratings, and test ratings of uniformly random items less the pairs seen in training."""
+    shape = (290, 300)
+    row, col, value = triplets(folder() / "coat" / "train.parquet")
+    test_row, test_col, test_value = triplets(folder() / "coat" / "test.parquet")
+    new = ~np.isin(test_row.astype(np.int64) * 300 + test_col, row.astype(np.int64) * 300 + col)
+    train = Cells.from_arrays(row, col, value, shape)
+    return train, Cells.from_arrays(test_row[new], test_col[new], test_value[new], shape)

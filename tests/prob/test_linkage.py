@@ -134,7 +134,7 @@ def test_start_fills_in_what_is_learned(link):
     assert started.learn is not None and started.start(sd=9.0) == started
     np.testing.assert_array_equal(started.table(20), link.table(20))
     if link.mean == "shift":
-        assert started.shift == (0.0,) * link.levels and started.shift_width == pytest.approx(0.3)
+        assert started.shift == (0.0,) * link.levels and started.shift_width == pytest.approx(3.0)
     if link.mean == "scale" and link.name != "compound":
         assert started.scale == (1.0,) * link.levels
     if hasattr(link, "c"):

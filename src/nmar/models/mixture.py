@@ -144,13 +144,13 @@ class ClusterModel(DataModel):
         return Start(assigned, profile, shared) if self.axis == 0 else Start(profile, assigned, shared)
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
-        """Labels from equal weights, profiles from N(0, 1) or Ga(2, 1/2), all known."""
+        """Labels from equal weights, profiles from N(0, 4) or Ga(2, 1/2), all known."""
         n, m = shape[self.axis], shape[1 - self.axis]
         labels = rng.integers(self.clusters, size=n)
         assigned = Assignment(np.eye(self.clusters)[labels])
-        shared = MixtureShared(np.ones(self.clusters), (0.0, 1.0))
+        shared = MixtureShared(np.ones(self.clusters), (0.0, 4.0))
         if self.likelihood == "gaussian":
-            drawn = rng.normal(size=(m, self.clusters))
+            drawn = 2.0 * rng.normal(size=(m, self.clusters))
             return self._sides(assigned, NormalProfile(drawn, np.zeros_like(drawn)), shared)
         rate = rng.gamma(2.0, 2.0, (m, self.clusters))
         known = GammaFactor(np.full(rate.shape, 1e9), 1e9 / rate)

@@ -35,7 +35,7 @@ class Linkage:
     shift, scale : tuple of float or None
         delta(1..levels) and phi1(1..levels).
     shift_width, scale_width : float
-        Prior standard deviation of a step of delta (None: a tenth of sd(y)) and of phi1 around 1.
+        Prior standard deviation of a step of delta (None: sd(y)) and of phi1 around 1.
     """
 
     name: ClassVar[str]
@@ -88,7 +88,7 @@ class Linkage:
         """
         started = replace(self, learn=bool(self.learn))
         if self.mean == "shift":
-            width = self.shift_width or 0.1 * float(sd)
+            width = self.shift_width or float(sd)
             started = replace(started, shift=self.shift or (0.0,) * self.levels, shift_width=width)
         if self.mean == "scale" and self.learns_mean:
             started = replace(started, scale=self.scale or (1.0,) * self.levels)
