@@ -77,7 +77,8 @@ def main() -> None:
                     + (f"  rate {rate:.3f}" if rate is not None else ""),
                     flush=True,
                 )
-                print("    phi", np.round(model.linkage_.table(8), 3), "sigma2", round(model.dispersion_, 4), flush=True)
+                table = np.round(model.linkage_.table(8), 3)
+                print("    phi", table, "sigma2", round(model.dispersion_, 4), flush=True)
 
 
 if __name__ == "__main__":

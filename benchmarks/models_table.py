@@ -1,6 +1,6 @@
 """Every data model × linkage on yelp_250k with the authors' split: log likelihood ± se, RMSE, seconds.
 
-    python -m benchmarks.models_table [--markdown docs/experiments/models.md]
+python -m benchmarks.models_table [--markdown docs/experiments/models.md]
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--max-iter", type=int, default=40)
     parser.add_argument("--markdown", type=Path)
     arguments = parser.parse_args()
-    train, valid, test = yelp_250k()
+    train, _, test = yelp_250k()
     rows, cols = test.pairs()
     lines = ["| data model | linkage | log likelihood | se | RMSE | seconds |", "|---|---|---|---|---|---|"]
     for data in MODELS:

@@ -29,9 +29,7 @@ def parts(row, col, value, seed: int = 0) -> tuple[Cells, Cells, Cells]:
     rows, row = np.unique(row, return_inverse=True)
     cols, col = np.unique(col, return_inverse=True)
     shape = (len(rows), len(cols))
-    return tuple(
-        Cells.from_arrays(row[k], col[k], value[k], shape) for k in split_arrays(len(value), 0.2, 0.01, seed)
-    )
+    return tuple(Cells.from_arrays(row[k], col[k], value[k], shape) for k in split_arrays(len(value), 0.2, 0.01, seed))
 
 
 def yelp_250k(seed: int = 0) -> tuple[Cells, Cells, Cells]:

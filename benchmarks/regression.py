@@ -49,7 +49,7 @@ def problem(movies: np.ndarray, x: np.ndarray):
 def main() -> None:
     """Fit coupled and uncoupled regressions and print."""
     for name, source in (("genres and year", genres), ("tags", tags)):
-        (train, valid, test), covariates = problem(*source())
+        (train, _, test), covariates = problem(*source())
         rows, cols = test.pairs()
         scores = {}
         for linkage in ("ignorable", "linear", "free"):
@@ -64,7 +64,8 @@ def main() -> None:
             se = gap.std() / np.sqrt(len(gap))
             print(
                 f"{name:16s} D = {covariates.shape[1]:4d}  {linkage:10s} log likelihood {scores[linkage].mean():.4f}"
-                f"  rmse {np.sqrt(np.mean(error**2)):.4f}  R2 {r2:.4f}  gain {gap.mean():+.4f} ± {se:.4f}  {seconds:.0f} s",
+                f"  rmse {np.sqrt(np.mean(error**2)):.4f}  R2 {r2:.4f}"
+                f"  gain {gap.mean():+.4f} ± {se:.4f}  {seconds:.0f} s",
                 flush=True,
             )
 

@@ -36,7 +36,7 @@ _PUBLIC = {
     "plot": "nmar.report",
 }
 
-__all__ = [*_PUBLIC, "__version__"]  # noqa: PLE0604
+__all__ = [*_PUBLIC, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

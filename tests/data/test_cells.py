@@ -180,9 +180,7 @@ def test_align():
     wide = cells.align(cols=Axis.from_ids([30, 5, 20, 10]))
     np.testing.assert_array_equal(dense(wide)[:, [3, 2, 0]], DENSE)
     assert cells.align(rows=cells.rows) is cells
-    assert (
-        repr(cells.align(rows=Axis.from_ids(["eve"]), unknown="drop")) == "Cells(1 rows × 3 cols, 0 observed)"
-    )
+    assert repr(cells.align(rows=Axis.from_ids(["eve"]), unknown="drop")) == "Cells(1 rows × 3 cols, 0 observed)"
     with pytest.raises(ValueError, match=r"unknown='prior'.*'error' or 'drop'"):
         cells.align(rows=rows, unknown="prior")
 
@@ -203,9 +201,7 @@ def test_concat_joins_by_id():
     assert dense(both)[2, 3] == 3.0
     with pytest.raises(ValueError, match=r"4 entries repeat a cell"):
         cells.concat(cells)
-    np.testing.assert_array_equal(
-        cells.concat(cells.map_values(lambda v: v + 1), "last").values, cells.values + 1
-    )
+    np.testing.assert_array_equal(cells.concat(cells.map_values(lambda v: v + 1), "last").values, cells.values + 1)
 
 
 def test_to_scipy_and_to_frame_round_trip():

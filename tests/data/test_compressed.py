@@ -11,9 +11,7 @@ from nmar.data import Cells
 @pytest.fixture
 def lines():
     rng = np.random.default_rng(0)
-    row, col = np.nonzero(
-        rng.random((40, 30)) < 0.15 * (np.arange(40) % 3)[:, None]
-    )  # every third line is empty
+    row, col = np.nonzero(rng.random((40, 30)) < 0.15 * (np.arange(40) % 3)[:, None])  # every third line is empty
     return Cells.from_arrays(row, col, rng.normal(size=len(row)), shape=(40, 30)).by(0)
 
 

@@ -1,9 +1,9 @@
-"""Brute force on tiny problems: the count posterior, the bound and the predictive density from their definitions.
+"""Brute force on tiny problems: count posterior, bound and predictive density from their definitions.
 
-Nothing here uses the library's computations: records of a law and a state are only read, counts are enumerated
-n = 1 … ``COUNTS`` with log-sum-exp, sums over cells and factors are plain loops. Clarity over speed.
-Section numbers are those of the theory page (MATH.md): §2 and §14 the bound, §16 the Gaussian, §20 the control,
-§22 prediction.
+Nothing here uses the library's computations: records of a law and a state are only read, counts are
+enumerated n = 1 … ``COUNTS`` with log-sum-exp, sums over cells and factors are plain loops. Clarity over
+speed. Section numbers are those of the theory page (MATH.md): §2 and §14 the bound, §16 the Gaussian,
+§20 the control, §22 prediction.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FLOOR = 0.05
 DISPERSION_SHAPE, DISPERSION_RATE = 1.01, 1.0
 
 
-# --- tables over n -------------------------------------------------------------------------------------------------
+# --- tables over n ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def _log_choose(trials, y):
     return out
 
 
-# --- the count posterior -------------------------------------------------------------------------------------------
+# --- the count posterior ------------------------------------------------------------------------------------
 
 
 def count_posterior(log_rate, density):
@@ -99,7 +99,7 @@ def log_truncation(rate, size=COUNTS):
     return count_posterior(np.log(rate), np.zeros(size))[0]
 
 
-# --- what is read from a state --------------------------------------------------------------------------------------
+# --- what is read from a state ------------------------------------------------------------------------------
 
 
 def gamma_mean(factor):
@@ -143,14 +143,14 @@ def normal_moments(law, state, i, j):
 def rate_parts(state, i, j):
     """E log u_k + E log v_k of a cell: (K,)."""
     rows, cols = (side.pattern.weights for side in state.sides)
-    return gamma_log_mean(rows)[i] + gamma_log_mean(cols)[j]
+    return gamma_log_mean(rows.take(i)) + gamma_log_mean(cols.take(j))
 
 
 def product_parts(state, i, j):
     """E log a_k + E log b_k and E[λ] of a cell of a Poisson factorization."""
     rows, cols = (side.data.weights for side in state.sides)
-    mean = float(gamma_mean(rows)[i] @ gamma_mean(cols)[j])
-    return gamma_log_mean(rows)[i] + gamma_log_mean(cols)[j], mean
+    a, b = rows.take(i), cols.take(j)
+    return gamma_log_mean(a) + gamma_log_mean(b), float(gamma_mean(a) @ gamma_mean(b))
 
 
 def data_moments(law, state, i, j, split=None):
@@ -163,12 +163,12 @@ def data_moments(law, state, i, j, split=None):
     return float(split @ logs - xlogy(split, split).sum()), mean
 
 
-# --- the bound -----------------------------------------------------------------------------------------------------
+# --- the bound ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Held:
-    """Variational distributions of the latent variables of the observed cells, held as arguments of the bound."""
+    """Distributions of the latent variables of the observed cells, held as arguments of the bound."""
 
     counts: np.ndarray  # (cells, N) q(n) of the data's count
     pattern_counts: np.ndarray  # (cells, N) q(n) of the pattern's count: the same unless control
@@ -194,9 +194,7 @@ def expectations(law, state, cells, size=COUNTS):
     for i, j, y in triplets(cells):
         logs = rate_parts(state, i, j)
         log_rate = logsumexp(logs)
-        density = log_density(
-            law.data.family, y, *data_moments(law, state, i, j), shared.dispersion, tables
-        )
+        density = log_density(law.data.family, y, *data_moments(law, state, i, j), shared.dispersion, tables)
         if law.control:
             own_log_z, q = count_posterior(log(shared.rate), density)
             pattern_log_z, pattern_q = count_posterior(log_rate, np.zeros(size))
@@ -263,13 +261,13 @@ def collapsed_bound(law, state, cells, hidden=(), size=COUNTS):
 
 def gamma_divergence(factor, shape, rate, log_rate):
     """KL of gamma factors from Ga(shape, R), where R enters by E[R] and E[log R] (§14), entry by entry."""
+    rates, log_rates = (np.broadcast_to(x, factor.shape.shape) for x in (rate, log_rate))
     total = 0.0
     for at in np.ndindex(factor.shape.shape):
         a, b = float(factor.shape[at]), float(factor.rate[at])
-        log_mean = digamma(a) - log(b)
-        r, log_r = (float(np.broadcast_to(x, factor.shape.shape)[at]) for x in (rate, log_rate))
+        log_mean = float(digamma(a)) - log(b)
         total += -lgamma(a) + a * log(b) + (a - 1) * log_mean - a
-        total += lgamma(shape) - shape * log_r - (shape - 1) * log_mean + r * a / b
+        total += lgamma(shape) - shape * log_rates[at] - (shape - 1) * log_mean + rates[at] * a / b
     return total
 
 
@@ -305,9 +303,7 @@ def divergences(law, state):
             total += normal_divergence(law, side.data, axis, state.shared.data)
         else:
             d = law.data
-            total += hierarchy_divergence(
-                side.data.weights, side.data.scale, d.shape, d.scale_shape, d.scale_rate
-            )
+            total += hierarchy_divergence(side.data.weights, side.data.scale, d.shape, d.scale_shape, d.scale_rate)
     return total
 
 
@@ -330,7 +326,7 @@ def log_priors(law, state):
     return total
 
 
-# --- prediction ----------------------------------------------------------------------------------------------------
+# --- prediction ---------------------------------------------------------------------------------------------
 
 
 def predictive(law, state, i, j, y, plugin=False):
@@ -368,4 +364,3 @@ def product_rate(state, i, j):
     a2 = a**2 + (np.asarray(rows.shape) / np.asarray(rows.rate) ** 2)[i]
     b2 = b**2 + (np.asarray(cols.shape) / np.asarray(cols.rate) ** 2)[j]
     return float(a @ b), float(np.sum(a2 * b2 - (a * b) ** 2))
-

@@ -1,4 +1,4 @@
-"""Tiny problems and the table of every model × linkage × control that exists: used by tests of several folders."""
+"""Tiny problems and the table of every model × linkage that exists: used by tests of several folders."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from nmar.fit.start import begin
 from nmar.kernels.choose import choose
 from nmar.models.coupled import State, half_sweep, update_shared
 from nmar.models.missingness import Pattern
+from nmar.models.protocol import DataModel
 from nmar.models.settings import Factorization
 from nmar.prob.linkage import Compound, Exponential, Free, Geometric, Ignorable, Linear
 
@@ -66,6 +67,18 @@ LEARNED_MEAN = {
     "compound-shift": Compound(mean="shift", levels=3),
     "compound-scale": Compound(mean="scale"),
 }
+
+
+class BareModel(DataModel):
+    """A data model's traits without the model: what the tables over bins are made from."""
+
+    diagonal = False
+
+    def __init__(self, family, allocates=False, diagonal=False):
+        self.family, self.allocates, self.diagonal = family, allocates, diagonal
+
+
+BareModel.__abstractmethods__ = frozenset()
 
 
 def every(linkages, linkages_of_mean):

@@ -1,4 +1,4 @@
-"""The bound of whole states against enumeration, and its two forms against each other (theory §2, §14, §20)."""
+"""The bound of whole states against enumeration, and its two forms against each other (§2, §14, §20)."""
 
 import enumeration as oracle
 import numpy as np
@@ -86,5 +86,3 @@ def test_fresh_expectations_are_the_best(model):
         changes = {field: moved, **({"pattern_counts": moved} if field == "counts" else {})}
         changed = oracle.Held(**{**vars(held), **changes})
         assert oracle.held_bound(started.law, state, cells, changed) < best - 1e-5
-
-

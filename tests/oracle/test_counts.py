@@ -1,18 +1,16 @@
-"""q(n), E[n], log Z and what crosses to the data model, cell by cell against enumeration (theory §3, §13, §16)."""
-
-from types import SimpleNamespace
+"""q(n), E[n], log Z and what crosses to the data model, cell by cell against enumeration (§3, §13, §16)."""
 
 import enumeration as oracle
 import numpy as np
 import pytest
-from problems import FIXED, FIXED_MEAN, RAGGED
+from problems import FIXED, FIXED_MEAN, RAGGED, BareModel
 from scipy.special import gammaln
 
 from nmar.kernels.choose import BACKENDS, choose
-from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, FAMILIES, Lines, SideView
+from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, FAMILIES, Lines, make_view
 from nmar.models.coupled import Law, Shared, crossing
 from nmar.models.missingness import Pattern
-from nmar.prob.linkage import Compound, Free
+from nmar.prob.linkage import Compound, Exponential, Free, Geometric
 
 EXACT = 1e-10  # both sides sum the same series in double precision; open tables leave out 1e-12
 RATES = np.log([1e-30, 1e-9, 0.02, 0.7, 3.0, 11.0, 60.0])
@@ -33,26 +31,36 @@ every_pair = pytest.mark.parametrize(("family", "name", "linkage"), PAIRS, ids=[
 both = pytest.mark.parametrize("backend", BACKENDS)
 
 
-def one_cell_a_line(family, rates=RATES):
-    """Lines of one cell each, built so that the accumulated sums are the cell's own E[n], weights and log Z."""
+def one_cell_a_line(family, rates=RATES, values=None):
+    """Lines of one cell each, so that the accumulated sums are the cell's own E[n], weights and log Z."""
     grid = [(rate, *cell) for rate in rates for cell in CELLS[family]]
     log_rate, y, first, second = (np.array(column) for column in zip(*grid, strict=True))
-    n = len(y)
-    lines = Lines(np.arange(n + 1), np.zeros(n, np.int32), y, EMPTY_INT, EMPTY_FLOAT)
+    return log_rate, y if values is None else np.array(values), first, second
+
+
+def block(family, log_rate, y, first, second):
+    """The cells as the kernels read them; the other side is one line of ones."""
+    n, group = len(y), EMPTY_INT
     if family in ("negative_binomial", "binomial"):
-        lines = lines._replace(group=np.unique(y, return_inverse=True)[1].astype(np.int32))
-    ones, zeros = np.ones((n, 1)), np.zeros(n)
-    mine = SideView(ones, log_rate, log_rate[:, None], first[:, None], zeros, second[:, None])
+        group = np.searchsorted(distinct_values(family), y).astype(np.int32)
+    lines = Lines(np.arange(n + 1), np.zeros(n, np.int32), y, group, EMPTY_FLOAT)
     unit = np.ones((1, 1))
-    theirs = SideView(unit, np.zeros(1), np.zeros((1, 1)), unit, np.zeros(1), unit)
-    return lines, mine, theirs
+    return (
+        lines,
+        make_view(log_rate[:, None], first[:, None], second[:, None]),
+        make_view(0.0 * unit, unit, unit),
+    )
+
+
+def distinct_values(family):
+    """The classes of the families that are kept by distinct value."""
+    return np.array([0.0, 3.0, 4.0, 6.0, 11.0, 40.0]) if family in ("negative_binomial", "binomial") else None
 
 
 def law_of(family, linkage, control=False, size=oracle.COUNTS, rate=0.9):
     """Crossing of one family and linkage, and the shared parameters it was made from."""
-    data = SimpleNamespace(family=family, allocates=False, diagonal=False)
     shared = Shared(DISPERSION.get(family, 1.5), linkage.start(), None, rate if control else None, 0.0, size)
-    return crossing(Law(Pattern(1), data, control=control), shared, 3), shared
+    return crossing(Law(Pattern(1), BareModel(family), control=control), shared, distinct_values(family)), shared
 
 
 def fold(q, kind, size):
@@ -68,74 +76,81 @@ def fold(q, kind, size):
 @pytest.mark.parametrize("control", [False, True], ids=["coupled", "control"])
 @every_pair
 def test_every_cell_equals_enumeration(family, name, linkage, control, backend):
-    lines, mine, theirs = one_cell_a_line(family)
+    cells = one_cell_a_line(family)
     table, shared = law_of(family, linkage, control)
     tables, kernels = oracle.table(shared.linkage), choose(backend)
-    found = kernels.expect(lines, mine, theirs, table)
+    found = kernels.expect(*block(family, *cells), table)
     assert not found.short
     total, n = 0.0, np.arange(1, oracle.COUNTS + 1)
-    for p, y in enumerate(lines.values):
-        f = oracle.log_density(family, y, mine.first[p, 0], mine.second[p, 0], shared.dispersion, tables)
-        log_z, q = oracle.count_posterior(np.log(shared.rate) if control else mine.top[p], f)
+    for p, (log_rate, y, first, second) in enumerate(zip(*cells, strict=True)):
+        f = oracle.log_density(family, y, first, second, shared.dispersion, tables)
+        log_z, q = oracle.count_posterior(np.log(shared.rate) if control else log_rate, f)
         pattern_q = q
         if control:
-            pattern_log_z, pattern_q = oracle.count_posterior(mine.top[p], np.zeros(oracle.COUNTS))
+            pattern_log_z, pattern_q = oracle.count_posterior(log_rate, np.zeros(oracle.COUNTS))
             log_z += pattern_log_z - oracle.log_truncation(shared.rate)
         total += log_z
-        used = found.used[p] if len(found.used) else len(table.phi2)
-        expected = fold(q, linkage.bins, used)
-        np.testing.assert_allclose(found.probability[p, :used], expected, rtol=EXACT, atol=EXACT)
         assert found.pattern[p, 0] == pytest.approx(pattern_q @ n, rel=EXACT)
         if family == "gaussian":
             over = q / (tables.spread * shared.dispersion)
-            target = over @ (tables.scale * (y - tables.shift))
-            weight = over @ tables.scale**2
+            target, weight = over @ (tables.scale * (y - tables.shift)), over @ tables.scale**2
         else:
             target, weight = y, shared.dispersion * (q @ tables.spread)
         assert found.linear[p, 0] == pytest.approx(target, rel=EXACT, abs=EXACT)
         assert found.quadratic[p, 0] == pytest.approx(weight, rel=EXACT)
-        alone = kernels.expect(*cell_alone(lines, mine, p), theirs, table)
-        assert alone.log_z == pytest.approx(log_z, rel=EXACT, abs=EXACT)
-        assert alone.count == pytest.approx(q @ n, rel=EXACT)
+        alone = block(family, *(column[p : p + 1] for column in cells))
+        own = kernels.expect(*alone, table)
+        assert own.log_z == pytest.approx(log_z, rel=EXACT, abs=EXACT)
+        assert own.counted == pytest.approx(q @ n, rel=EXACT)
+        held = kernels.statistics(*alone, table, own)[0][0]  # one cell: the vector of cells is q itself
+        np.testing.assert_allclose(held, fold(q, linkage.bins, len(held)), rtol=EXACT, atol=EXACT)
     assert found.log_z == pytest.approx(total, rel=EXACT)
 
 
-def cell_alone(lines, mine, p):
-    """The line of cell ``p`` as a block of its own."""
-    group = lines.group[p : p + 1] if lines.group.size else lines.group
-    one = Lines(np.array([0, 1]), lines.indices[p : p + 1], lines.values[p : p + 1], group, lines.offset)
-    return one, SideView(*(part[p : p + 1] for part in mine))
+def total_log_z(family, cells, shared):
+    """Σ log Z by enumeration."""
+    tables = oracle.table(shared.linkage)
+    densities = [
+        oracle.log_density(family, y, first, second, shared.dispersion, tables)
+        for _, y, first, second in zip(*cells, strict=True)
+    ]
+    return sum(oracle.count_posterior(rate, f)[0] for rate, f in zip(cells[0], densities, strict=True))
 
 
 @both
 @pytest.mark.parametrize("spread", [(1.0, 0.1, 10.0), RAGGED])
 def test_stopping_rule_does_not_cut_outliers(spread, backend):
     """Theory §13: "stop when the term is small" is wrong by whole nats here."""
-    data = np.array([5.0, 6.0, 12.0])
-    lines, mine, theirs = one_cell_a_line("gaussian", rates=[np.log(0.5)])
-    lines = lines._replace(values=data)
+    cells = one_cell_a_line("gaussian", rates=[np.log(0.5)], values=[5.0, 6.0, 12.0])
     table, shared = law_of("gaussian", Free(values=spread, learn=False))
-    found = choose(backend).expect(lines, mine, theirs, table)
-    tables = oracle.table(shared.linkage)
-    moments = zip(data, mine.first[:, 0], mine.second[:, 0], strict=True)
-    expected = [oracle.log_density("gaussian", *cell, shared.dispersion, tables) for cell in moments]
-    exact = sum(oracle.count_posterior(np.log(0.5), f)[0] for f in expected)
-    assert found.log_z == pytest.approx(exact, abs=EXACT)
+    found = choose(backend).expect(*block("gaussian", *cells), table)
+    assert found.log_z == pytest.approx(total_log_z("gaussian", cells, shared), abs=EXACT)
+
+
+@both
+@pytest.mark.parametrize("linkage", [Geometric(1.0), Exponential(3.0), Geometric(-0.9)], ids=lambda a: a.name)
+@pytest.mark.parametrize("family", ["gaussian", "gamma"])
+def test_open_sums_reach_what_an_outlier_favours(family, linkage, backend):
+    """Steep tables: a cell far out puts its mass on counts that its rate alone makes rare (§13)."""
+    far = [25.0, 40.0, 8.0] if family == "gaussian" else [300.0, 1000.0, 1e-4]
+    cells = one_cell_a_line(family, rates=np.log([0.1, 1.0]), values=far * 2)
+    table, shared = law_of(family, linkage, size=200)
+    found = choose(backend).expect(*block(family, *cells), table)
+    assert not found.short
+    assert found.log_z == pytest.approx(total_log_z(family, cells, shared), rel=EXACT)
 
 
 @both
 def test_binomial_needs_enough_trials(backend):
     """y above κ: counts with κn < y have probability 0, and log Z is that of the others."""
-    lines, mine, theirs = one_cell_a_line("binomial", rates=[np.log(0.4)])
-    lines = lines._replace(values=np.array([0.0, 6.0, 11.0]))
+    cells = one_cell_a_line("binomial", rates=[np.log(0.4)], values=[0.0, 6.0, 11.0])
     table, shared = law_of("binomial", Compound())
-    found = choose(backend).expect(lines, mine, theirs, table)
-    assert np.all(found.probability[2, :2] == 0.0)
-    tables, total = oracle.table(shared.linkage), 0.0
-    for y, first, second in zip(lines.values, mine.first[:, 0], mine.second[:, 0], strict=True):
-        f = oracle.log_density("binomial", y, first, second, shared.dispersion, tables)
-        total += oracle.count_posterior(np.log(0.4), f)[0]
-    assert found.log_z == pytest.approx(total, abs=EXACT)
+    kernels = choose(backend)
+    found = kernels.expect(*block("binomial", *cells), table)
+    assert found.log_z == pytest.approx(total_log_z("binomial", cells, shared), abs=EXACT)
+    last = block("binomial", *(column[2:] for column in cells))
+    q = kernels.statistics(*last, table, kernels.expect(*last, table))[0][0]
+    assert q[0] == q[1] == 0.0 and q[2] > 0.0
 
 
 def test_oracle_knows_the_zero_truncated_poisson():

@@ -87,9 +87,7 @@ def test_dispersions_add(name, theta, x):
             part = np.arange(0.0, total + 1)
             weight = np.ones(part.size)
         pair = law.log_density(part, theta, x) + law.log_density(total - part, theta, other)
-        assert np.exp(pair) @ weight == pytest.approx(
-            np.exp(law.log_density(total, theta, x + other)), rel=1e-8
-        )
+        assert np.exp(pair) @ weight == pytest.approx(np.exp(law.log_density(total, theta, x + other)), rel=1e-8)
 
 
 @every_case

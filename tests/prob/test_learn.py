@@ -282,9 +282,7 @@ TRUTH = [
     Geometric(-0.3, prior_width=10.0, learn=True),
     Free(values=(1.0, 0.6, 1.5, 1.2), strength=1e-3),
     Ignorable(mean="shift", levels=4, shift=(0.0, 0.4, 0.6, 0.3), shift_width=10.0),
-    Linear(
-        0.3, prior_width=10.0, learn=True, mean="scale", levels=3, scale=(1.0, 1.4, 0.8), scale_width=10.0
-    ),
+    Linear(0.3, prior_width=10.0, learn=True, mean="scale", levels=3, scale=(1.0, 1.4, 0.8), scale_width=10.0),
 ]
 
 

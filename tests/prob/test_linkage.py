@@ -173,9 +173,7 @@ def test_log_priors():
     assert Linear(0.2, learn=True, prior_width=0.1).log_prior() == pytest.approx(-2)
     assert Linear(0.2).start().log_prior() == 0
     strength, table = 7.0, np.array(TABLE)
-    printed = np.sum(
-        strength * np.log(table[:-1]) - strength * np.log(table[1:]) - strength * table[:-1] / table[1:]
-    )
+    printed = np.sum(strength * np.log(table[:-1]) - strength * np.log(table[1:]) - strength * table[:-1] / table[1:])
     free = Free(values=TABLE, strength=strength).start()
     assert free.log_prior() == pytest.approx(printed + 3 * strength, rel=1e-13)
     moved = Ignorable(mean="shift", levels=3, shift=(0.0, 1.0, -1.0), shift_width=2.0)

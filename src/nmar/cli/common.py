@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from nmar.cli.names import DATA_HELP
+
 if TYPE_CHECKING:
     from nmar.data.axis import Axis
     from nmar.data.cells import Cells
@@ -40,19 +42,16 @@ def table_arguments(parser: argparse.ArgumentParser, value: bool = True) -> None
             help="cells that occur twice",
         )
     group.add_argument("--delimiter", help="of a text table; default: comma for csv, tab for tsv and txt")
-    group.add_argument(
-        "--no-header", action="store_true", help="the first line is data; columns are 0, 1, 2 …"
-    )
+    group.add_argument("--no-header", action="store_true", help="the first line is data; columns are 0, 1, 2 …")
 
 
 def model_arguments(parser: argparse.ArgumentParser, several: bool = False) -> None:
     """What to fit."""
     group = parser.add_argument_group("model")
-    text = "data model: factorization:RANK[:diagonal] or poisson-factorization:RANK"
     if several:
-        group.add_argument("--data", action="append", metavar="MODEL", help=f"{text}; may be repeated")
+        group.add_argument("--data", action="append", metavar="MODEL", help=f"{DATA_HELP}; may be repeated")
     else:
-        group.add_argument("--data", default="factorization:10", metavar="MODEL", help=text)
+        group.add_argument("--data", default="factorization:10", metavar="MODEL", help=DATA_HELP)
     group.add_argument("--factors", type=int, default=10, help="components of the missingness pattern (10)")
 
 
@@ -121,46 +120,4 @@ def cast_ids(ids: list[Any], like: Axis) -> Any:
                 found.append(float(one))  # type: ignore[arg-type]
             except ValueError:
                 found.append(one)
-    return (
-        np.array(found)
-        if all(isinstance(one, int | float) for one in found)
-        else np.array(found, dtype=object)
-    )
-
-
-# --- names --------------------------------------------------------------------------------------------------
-
-
-def parse_data(text: str) -> Any:
-    """A data model from "factorization:10:diagonal" or "poisson-factorization:10"."""
-    from nmar.models.settings import Factorization
-
-    name, *rest = text.split(":")
-    family = {"factorization": "gaussian", "poisson-factorization": "poisson"}.get(name)
-    covariance = rest[1] if len(rest) > 1 else "full"
-    if family is None or len(rest) > 2 or covariance not in ("full", "diagonal"):
-        raise ValueError(f"--data {text!r}; use factorization:RANK[:diagonal] or poisson-factorization:RANK")
-    try:
-        rank = int(rest[0]) if rest else 10
-    except ValueError:
-        raise ValueError(f"--data {text!r}: the rank {rest[0]!r} is not a whole number") from None
-    return Factorization(rank, family, covariance)  # type: ignore[arg-type]
-
-
-def parse_linkage(text: str) -> Any:
-    """A linkage from "free", "linear:0.3" (fixed c) or "free+shift" (with a location linkage)."""
-    from nmar.prob.linkage import LINKAGES, Curve
-
-    whole, _, mean = text.partition("+")
-    name, _, c = whole.partition(":")
-    if name not in LINKAGES:
-        raise ValueError(f"--linkage {text!r}; use one of {', '.join(LINKAGES)}, with :C to fix c")
-    settings: dict[str, Any] = {"mean": mean} if mean else {}
-    if c:
-        if not issubclass(LINKAGES[name], Curve):
-            raise ValueError(f"--linkage {text!r}: the {name} linkage has no parameter c")
-        try:
-            settings["c"] = float(c)
-        except ValueError:
-            raise ValueError(f"--linkage {text!r}: c={c!r} is not a number") from None
-    return LINKAGES[name](**settings)
+    return np.array(found) if all(isinstance(one, int | float) for one in found) else np.array(found, dtype=object)

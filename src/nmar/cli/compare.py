@@ -6,8 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from nmar.cli.common import model_arguments, note, out, parse_data, parse_linkage, read_cells, run_arguments
+from nmar.cli.common import model_arguments, note, out, read_cells, run_arguments
 from nmar.cli.common import table_arguments as table
+from nmar.cli.names import parse_data, parse_linkage
 
 HELP = "fit with and without a model of the missingness, print what it is worth, write a report"
 EXAMPLE = """\
@@ -18,9 +19,7 @@ EXAMPLE = """\
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument(
-        "data_file", metavar="DATA", help="a file of cells, or the name of a data set: movielens"
-    )
+    parser.add_argument("data_file", metavar="DATA", help="a file of cells, or the name of a data set: movielens")
     parser.add_argument("-o", "--output", default="report.html", help="the report (report.html)")
     parser.add_argument("--csv", metavar="FILE", help="write the table too (csv, tsv, parquet)")
     model_arguments(parser, several=True)

@@ -15,12 +15,8 @@ EXAMPLE = "  nmar convert ratings.csv.gz ratings.parquet --row user --col item -
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument(
-        "data_file", metavar="IN", help="a file of cells, or the name of a data set: movielens"
-    )
-    parser.add_argument(
-        "output", metavar="OUT", help="csv, tsv (also .gz), parquet, npz, or mtx (drops the ids)"
-    )
+    parser.add_argument("data_file", metavar="IN", help="a file of cells, or the name of a data set: movielens")
+    parser.add_argument("output", metavar="OUT", help="csv, tsv (also .gz), parquet, npz, or mtx (drops the ids)")
     table(parser)
 
 

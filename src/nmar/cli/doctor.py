@@ -60,13 +60,9 @@ def _cache() -> str:
     """Where compiled kernels are kept between runs."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     found = util.find_spec("nmar.kernels")
-    folder = (
-        Path(given) if given else Path(found.origin or ".").parent / "__pycache__" if found else Path(".")
-    )
+    folder = Path(given) if given else Path(found.origin or ".").parent / "__pycache__" if found else Path(".")
     files = len(list(folder.rglob("*.nbi"))) if folder.is_dir() else 0
-    usable = (
-        "writable" if folder.is_dir() and os.access(folder, os.W_OK) else "NOT writable: set NUMBA_CACHE_DIR"
-    )
+    usable = "writable" if folder.is_dir() and os.access(folder, os.W_OK) else "NOT writable: set NUMBA_CACHE_DIR"
     return f"{folder} ({files} compiled functions, {usable})"
 
 
@@ -90,7 +86,5 @@ def _check() -> int:
     well = off < 1e-8
     out(f"  kernel check  {'ok' if well else 'FAILED'}: bounds agree to {off:.1e}, {seconds['numba']:.1f} s")
     if not well:
-        sys.stderr.write(
-            "nmar doctor: the compiled kernels disagree with their definition; please report this\n"
-        )
+        sys.stderr.write("nmar doctor: the compiled kernels disagree with their definition; please report this\n")
     return 0 if well else 1

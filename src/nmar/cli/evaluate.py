@@ -50,9 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output:
         from nmar.data.read import write_frame
 
-        write_frame(
-            args.output, {"row": row, "col": col, "value": cells.values, "mean": mean, "log_density": each}
-        )
+        write_frame(args.output, {"row": row, "col": col, "value": cells.values, "mean": mean, "log_density": each})
     return 0
 
 

@@ -7,13 +7,12 @@ import argparse
 from nmar.cli.common import (
     model_arguments,
     note,
-    parse_data,
-    parse_linkage,
     read_cells,
     read_known,
     run_arguments,
 )
 from nmar.cli.common import table_arguments as table
+from nmar.cli.names import parse_data, parse_linkage
 
 HELP = "fit a model and write it to a file"
 EXAMPLE = """\
@@ -24,24 +23,14 @@ EXAMPLE = """\
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument(
-        "data_file", metavar="DATA", help="observed cells to learn from; whatever is absent is missing"
-    )
+    parser.add_argument("data_file", metavar="DATA", help="observed cells to learn from; whatever is absent is missing")
     parser.add_argument("-o", "--output", required=True, help="the model file, for instance m.nmar")
-    parser.add_argument(
-        "--valid", metavar="FILE", help="cells on which to stop; they are hidden from the pattern"
-    )
-    parser.add_argument(
-        "--hidden", metavar="FILE", help="cells held out for later: neither observed nor missing"
-    )
+    parser.add_argument("--valid", metavar="FILE", help="cells on which to stop; they are hidden from the pattern")
+    parser.add_argument("--hidden", metavar="FILE", help="cells held out for later: neither observed nor missing")
     model_arguments(parser)
-    parser.add_argument(
-        "--linkage", default="free", metavar="NAME[:C]", help="linkage, :C fixes its parameter (free)"
-    )
+    parser.add_argument("--linkage", default="free", metavar="NAME[:C]", help="linkage, :C fixes its parameter (free)")
     parser.add_argument("--control", action="store_true", help="fit the tail-only control instead")
-    parser.add_argument(
-        "--tol", type=float, default=1e-4, help="relative gain of the bound to stop at (1e-4)"
-    )
+    parser.add_argument("--tol", type=float, default=1e-4, help="relative gain of the bound to stop at (1e-4)")
     run_arguments(parser)
     table(parser)
 

@@ -58,9 +58,7 @@ def _text(file: Path, args: argparse.Namespace) -> tuple[list[str], dict[str, li
         raise ValueError(f"PAIRS {str(file)!r} is empty; at least one pair is needed")
     labels = [str(k) for k in range(len(lines[0]))] if args.no_header else lines[0]
     body = lines if args.no_header else lines[1:]
-    ragged = next(
-        (k for k, line in enumerate(body, 1 + (not args.no_header)) if len(line) != len(labels)), None
-    )
+    ragged = next((k for k, line in enumerate(body, 1 + (not args.no_header)) if len(line) != len(labels)), None)
     if ragged is not None:
         raise ValueError(f"PAIRS {str(file)!r}: line {ragged} does not have {len(labels)} fields")
     return labels, {name: [line[k] for line in body] for k, name in enumerate(labels)}

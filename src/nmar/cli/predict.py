@@ -14,16 +14,10 @@ EXAMPLE = "  nmar predict m.nmar pairs.csv --row user --col item --level 0.9 -o 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.add_argument("model", metavar="MODEL", help="a file written by nmar fit")
-    parser.add_argument(
-        "pairs", metavar="PAIRS", help="a table with a column of row ids and one of column ids"
-    )
+    parser.add_argument("pairs", metavar="PAIRS", help="a table with a column of row ids and one of column ids")
     parser.add_argument("-o", "--output", required=True, help="csv, tsv or parquet")
-    parser.add_argument(
-        "--level", type=float, metavar="P", help="add a central prediction interval of this level"
-    )
-    parser.add_argument(
-        "--unknown", choices=("error", "prior"), default="error", help="ids not seen in training"
-    )
+    parser.add_argument("--level", type=float, metavar="P", help="add a central prediction interval of this level")
+    parser.add_argument("--unknown", choices=("error", "prior"), default="error", help="ids not seen in training")
     table(parser, value=False)
 
 

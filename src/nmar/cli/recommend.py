@@ -25,9 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="value",
         help="E[value], P(observed), or their product",
     )
-    parser.add_argument(
-        "--seen", metavar="FILE", help="cells to leave out, usually those the model learned from"
-    )
+    parser.add_argument("--seen", metavar="FILE", help="cells to leave out, usually those the model learned from")
     parser.add_argument("-o", "--output", metavar="FILE", help="csv, tsv or parquet instead of the screen")
     table(parser)
 

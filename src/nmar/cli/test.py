@@ -13,15 +13,11 @@ EXAMPLE = "  nmar test ratings.csv --row user --col item --value stars\n"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument(
-        "data_file", metavar="DATA", help="a file of cells, or the name of a data set: movielens"
-    )
+    parser.add_argument("data_file", metavar="DATA", help="a file of cells, or the name of a data set: movielens")
     parser.add_argument("--factors", type=int, default=10, help="components of the missingness pattern (10)")
     parser.add_argument("--rank", type=int, default=10, help="rank of the factorization of the values (10)")
     parser.add_argument("--bins", type=int, default=100, help="bins of P(observed) (100)")
-    parser.add_argument(
-        "--degree", type=int, choices=(1, 2), default=1, help="1: a trend, 2: a trend and a bend"
-    )
+    parser.add_argument("--degree", type=int, choices=(1, 2), default=1, help="1: a trend, 2: a trend and a bend")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the bins (csv, tsv, parquet)")
     run_arguments(parser)
     table(parser)

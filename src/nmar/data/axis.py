@@ -129,9 +129,7 @@ class Axis:
         if self.table is None and np.array_equal(chosen, np.arange(len(chosen))):
             return Axis.range(len(chosen))
         if len(chosen) and np.bincount(chosen).max() > 1:
-            raise ValueError(
-                "positions: some are repeated, and ids must stay unique; pass each position once"
-            )
+            raise ValueError("positions: some are repeated, and ids must stay unique; pass each position once")
         return _from_table(self.ids[chosen])
 
     def extend(self, new_ids: Any) -> Axis:
@@ -213,9 +211,7 @@ class Axis:
         if len(ordered) == 0:
             return np.full(len(array), -1, dtype=np.int64)
         place = np.minimum(np.searchsorted(ordered, array), len(ordered) - 1)
-        return np.where(ordered[place] == array, self._cache["sorter"][place], -1).astype(
-            np.int64, copy=False
-        )
+        return np.where(ordered[place] == array, self._cache["sorter"][place], -1).astype(np.int64, copy=False)
 
 
 def _from_table(ids: NDArray[Any]) -> Axis:

@@ -137,9 +137,7 @@ def compress(
     return _settle_duplicates(ordered, rows, cols, duplicates)
 
 
-def _sort_by_counting(
-    row: NDArray[Any], col: NDArray[Any], values: NDArray[Any], shape: tuple[int, int]
-) -> Compressed:
+def _sort_by_counting(row: NDArray[Any], col: NDArray[Any], values: NDArray[Any], shape: tuple[int, int]) -> Compressed:
     triplets = sparse.coo_array((values, (row, col)), shape=shape)
     # Not a claim but a request: scipy then leaves duplicates alone instead of summing them.
     triplets.has_canonical_format = True
@@ -148,18 +146,14 @@ def _sort_by_counting(
     return _from_matrix(matrix.indptr, matrix.indices, matrix.data, shape[1])
 
 
-def _sort_by_keys(
-    row: NDArray[Any], col: NDArray[Any], values: NDArray[Any], shape: tuple[int, int]
-) -> Compressed:
+def _sort_by_keys(row: NDArray[Any], col: NDArray[Any], values: NDArray[Any], shape: tuple[int, int]) -> Compressed:
     """The same for very many columns, where one counter per column would cost more than the cells."""
     order = np.lexsort((col, row))
     indptr = np.searchsorted(row[order], np.arange(shape[0] + 1))
     return _from_matrix(indptr, col[order], values[order], shape[1])
 
 
-def _from_matrix(
-    indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], n_other: int
-) -> Compressed:
+def _from_matrix(indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], n_other: int) -> Compressed:
     indices = indices.astype(index_dtype(n_other), copy=False)
     return Compressed(indptr.astype(np.int64, copy=False), indices, values, n_other)
 

@@ -52,8 +52,7 @@ class Cells:
     def __init__(self, by_row: Compressed, rows: Axis, cols: Axis) -> None:
         if (by_row.n, by_row.n_other) != (len(rows), len(cols)):
             raise ValueError(
-                f"by_row is {by_row.n} x {by_row.n_other} but the axes are {len(rows)} x {len(cols)}; "
-                "they must agree"
+                f"by_row is {by_row.n} x {by_row.n_other} but the axes are {len(rows)} x {len(cols)}; they must agree"
             )
         self._by: dict[int, Compressed] = {0: by_row}
         self._order: NDArray[np.int64] | None = None
@@ -159,9 +158,7 @@ class Cells:
         Cells
         """
         if not sparse.issparse(X):
-            raise ValueError(
-                f"X of type {type(X).__name__} is not a scipy sparse matrix; try Cells.from_dense"
-            )
+            raise ValueError(f"X of type {type(X).__name__} is not a scipy sparse matrix; try Cells.from_dense")
         if X.format in ("dia", "bsr"):
             raise ValueError(
                 f"X in format {X.format!r} cannot tell a stored 0 from a missing cell; pass X.tocsr() after "
@@ -258,7 +255,7 @@ class Cells:
         """(row position, column position) of each cell, in row-major order."""
         return self.row_index, self.col_index
 
-    def by(self, axis: Literal[0, 1]) -> Compressed:
+    def by(self, axis: int) -> Compressed:
         """The cells line by line: by rows (axis 0) or by columns (axis 1); built once."""
         if axis not in (0, 1):
             raise ValueError(f"axis={axis!r}: use 0 (rows) or 1 (columns)")
@@ -266,7 +263,7 @@ class Cells:
             self._by[1] = build.turn(self._by[0])
         return self._by[axis]
 
-    def order(self, axis: Literal[0, 1]) -> NDArray[np.int64]:
+    def order(self, axis: int) -> NDArray[np.int64]:
         """For each cell of ``by(axis)``, the place of the same cell in ``by(0)``; built once.
 
         A per-cell array ``a`` in row-major order is ``a[cells.order(1)]`` by columns.

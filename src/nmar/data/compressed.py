@@ -96,9 +96,7 @@ class Compressed:
             raise ValueError(f"cells_per_chunk={cells_per_chunk} must be at least 1")
         ranges, start = [], 0
         while start < self.n:
-            furthest = (
-                int(np.searchsorted(self.indptr, self.indptr[start] + cells_per_chunk, side="right")) - 1
-            )
+            furthest = int(np.searchsorted(self.indptr, self.indptr[start] + cells_per_chunk, side="right")) - 1
             stop = max(furthest, start + 1)
             ranges.append((start, stop))
             start = stop

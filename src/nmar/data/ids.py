@@ -112,9 +112,7 @@ def as_positions(positions: Any, size: int) -> Positions:
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
     if array.dtype.kind not in "iu":
-        raise ValueError(
-            f"positions of dtype {array.dtype}: pass integers (translate ids with Axis.positions)"
-        )
+        raise ValueError(f"positions of dtype {array.dtype}: pass integers (translate ids with Axis.positions)")
     if array.min() < 0 or array.max() >= size:
         raise ValueError(f"positions: found {array.min()}..{array.max()}, allowed 0..{size - 1}")
     return array.astype(np.int64, copy=False)
@@ -129,9 +127,7 @@ def unknown_ids(argument: str, ids: NDArray[Any], remedy: str) -> ValueError:
 
 def _missing_ids(count: int, first: int) -> ValueError:
     """The error for null ids."""
-    return ValueError(
-        f"ids: {count} missing (None or NaN), first at position {first}; drop or name those entries"
-    )
+    return ValueError(f"ids: {count} missing (None or NaN), first at position {first}; drop or name those entries")
 
 
 def _check_no_missing(array: NDArray[Any]) -> None:

@@ -97,13 +97,9 @@ def _kind(file: Path) -> str:
     kind = suffixes[-2:][0] if compressed else "".join(suffixes[-1:])
     if kind not in TEXTS + PARQUETS + MATRICES:
         known = ", ".join(ending[1:] for ending in TEXTS + PARQUETS + MATRICES)
-        raise ValueError(
-            f"path={str(file)!r}: the format is told by the ending, one of {known} (text also .gz, .zst)"
-        )
+        raise ValueError(f"path={str(file)!r}: the format is told by the ending, one of {known} (text also .gz, .zst)")
     if compressed and kind not in (*TEXTS, ".mtx"):
-        raise ValueError(
-            f"path={str(file)!r}: decompress it first; only csv, tsv, txt and mtx may be compressed"
-        )
+        raise ValueError(f"path={str(file)!r}: decompress it first; only csv, tsv, txt and mtx may be compressed")
     return kind
 
 
@@ -155,9 +151,7 @@ def _read_h5ad(file: Path, duplicates: Duplicates) -> Cells:
         container = sparse.csr_array if encoding == "csr_matrix" else sparse.csc_array
         parts = tuple(group[name][:] for name in ("data", "indices", "indptr"))
         matrix = container(parts, shape=tuple(group.attrs["shape"]))
-        rows, cols = (
-            _h5ad_axis(archive, name, size) for name, size in zip(("obs", "var"), matrix.shape, strict=True)
-        )
+        rows, cols = (_h5ad_axis(archive, name, size) for name, size in zip(("obs", "var"), matrix.shape, strict=True))
     cells = Cells.from_scipy(matrix, duplicates)
     return Cells(cells.by(0), rows, cols)
 

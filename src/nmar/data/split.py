@@ -16,9 +16,7 @@ from nmar.data.cells import Cells
 Indices = NDArray[np.int64]
 
 
-def split_arrays(
-    n: int, test: float = 0.2, valid: float = 0.01, seed: int = 0
-) -> tuple[Indices, Indices, Indices]:
+def split_arrays(n: int, test: float = 0.2, valid: float = 0.01, seed: int = 0) -> tuple[Indices, Indices, Indices]:
     """Split the numbers 0..n-1 at random.
 
     With ``p = default_rng(seed).permutation(n)``, the first ``round(test * n)`` entries of ``p`` are the test
@@ -47,15 +45,11 @@ def split_arrays(
         if not 0 <= fraction < 1:
             raise ValueError(f"{name}={fraction!r} is not a fraction; pass 0 <= {name} < 1")
     if test + valid >= 1:
-        raise ValueError(
-            f"test={test!r} and valid={valid!r} leave nothing to train on; their sum must be below 1"
-        )
+        raise ValueError(f"test={test!r} and valid={valid!r} leave nothing to train on; their sum must be below 1")
     n_test, n_valid = round(test * n), round(valid * n)
     for name, fraction, size in (("test", test, n_test), ("valid", valid, n_valid)):
         if fraction > 0 and size == 0:
-            raise ValueError(
-                f"{name}={fraction!r} of {n} cells is no cell at all; enlarge it, or pass {name}=0"
-            )
+            raise ValueError(f"{name}={fraction!r} of {n} cells is no cell at all; enlarge it, or pass {name}=0")
     if n - n_test - n_valid < 1:
         raise ValueError(f"test={test!r} and valid={valid!r} of {n} cells leave none to train on; lower them")
     order = np.random.default_rng(seed).permutation(n).astype(np.int64, copy=False)

@@ -45,9 +45,7 @@ class Wanted:
         given = self.given()
         for argument, name in given.items():
             if name not in available:
-                raise ValueError(
-                    f"{argument}={name!r} is not a column of {str(file)!r}; available: {list(available)}"
-                )
+                raise ValueError(f"{argument}={name!r} is not a column of {str(file)!r}; available: {list(available)}")
         arguments = ("row", "col", "value")
         if len(available) < 3:
             raise ValueError(
@@ -57,9 +55,7 @@ class Wanted:
         defaults = arguments if set(arguments) <= set(available) else available[:3]
         row, col, value = (given.get(key, name) for key, name in zip(arguments, defaults, strict=True))
         if len({row, col, value}) < 3:
-            raise ValueError(
-                f"row={row!r}, col={col!r}, value={value!r} name one column twice; name all three"
-            )
+            raise ValueError(f"row={row!r}, col={col!r}, value={value!r} name one column twice; name all three")
         return row, col, value
 
 
@@ -84,9 +80,7 @@ def _open_zstandard(file: Path, mode: str) -> Any:
     return io.BufferedReader(pyarrow.input_stream(str(file), compression="zstd"))
 
 
-def read_text(
-    file: Path, wanted: Wanted, separator: str, header: bool, text_ids: bool
-) -> tuple[Columns, Names]:
+def read_text(file: Path, wanted: Wanted, separator: str, header: bool, text_ids: bool) -> tuple[Columns, Names]:
     """The wanted columns of a csv or tsv file, numbers where every entry is one, and their names."""
     labels = _labels(file, wanted, separator, header)
     names = wanted.names(labels, file)
@@ -102,9 +96,7 @@ def _labels(file: Path, wanted: Wanted, separator: str, header: bool) -> list[st
     with open_bytes(file) as stream:
         first = stream.readline().decode("utf-8-sig").rstrip("\r\n")
     if not first.strip():
-        raise ValueError(
-            f"path={str(file)!r} is empty or begins with an empty line; begin with the column names"
-        )
+        raise ValueError(f"path={str(file)!r} is empty or begins with an empty line; begin with the column names")
     labels = next(csv.reader([first], delimiter=separator))
     if not header:
         return [str(place) for place in range(len(labels))]
@@ -245,9 +237,7 @@ def write_frame(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Non
     if len(set(lengths.values())) != 1:
         raise ValueError(f"columns: lengths {lengths} differ or there are none; pass arrays of one length")
     if not file.parent.is_dir():
-        raise FileNotFoundError(
-            f"path={str(file)!r}: the folder {str(file.parent)!r} does not exist; create it"
-        )
+        raise FileNotFoundError(f"path={str(file)!r}: the folder {str(file.parent)!r} does not exist; create it")
     handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.", suffix=file.suffix)
     os.close(handle)
     try:
@@ -273,9 +263,7 @@ def _writer(file: Path) -> Callable[[Path, Mapping[str, Any]], None]:
     separators = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
     separator = separators.get(plain[-1]) if plain else None
     if separator is None:
-        raise ValueError(
-            f"path={str(file)!r}: the ending names the format; use .csv, .tsv (also .gz) or .parquet"
-        )
+        raise ValueError(f"path={str(file)!r}: the ending names the format; use .csv, .tsv (also .gz) or .parquet")
     return lambda temporary, columns: _write_text(temporary, columns, separator)
 
 

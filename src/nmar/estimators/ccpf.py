@@ -194,9 +194,7 @@ class CCPF(BaseEstimator):
             raise ValueError(f"rows has length {len(i)} and cols {len(j)}; give one id of each per entry")
         return (known.extended() if unknown == "prior" else known), i, j
 
-    def log_density(
-        self, cells: Any, plugin: bool = False, unknown: Unknown = "error"
-    ) -> Array:
+    def log_density(self, cells: Any, plugin: bool = False, unknown: Unknown = "error") -> Array:
         """log p(y | observed) of each cell, in row-major order."""
         data = as_cells(cells)
         rows, cols = data.pairs()

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from nmar.fit.stop import StopRule
-from nmar.fit.twostage import Quadratic
 from nmar.models.missingness import Pattern
 from nmar.models.settings import Factorization, Settings, check_choice, check_count
 from nmar.prob.linkage import Linkage, linkage
+from nmar.prob.twostage import Quadratic
 
 PRIORS = ("robust", "paper")
 

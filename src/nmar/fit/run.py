@@ -43,9 +43,7 @@ class Fit:
     extra: dict[str, object] = field(default_factory=dict)
 
 
-def sweep(
-    state: State, observed: Observed, law: Law, kernels: Kernels, executor: Executor
-) -> tuple[State, float]:
+def sweep(state: State, observed: Observed, law: Law, kernels: Kernels, executor: Executor) -> tuple[State, float]:
     """Update the leading axis, then the other; returns the new state and the bound of the old one."""
     first = 0.0
     for axis in (law.lead, 1 - law.lead):

@@ -112,9 +112,7 @@ def _resolve(link: str | Linkage) -> Linkage:
     return linkage(link).start()
 
 
-def _weights(
-    shape: tuple[int, int], pattern: Pattern, density: float, rng: np.random.Generator
-) -> tuple[Array, Array]:
+def _weights(shape: tuple[int, int], pattern: Pattern, density: float, rng: np.random.Generator) -> tuple[Array, Array]:
     """u and v with r ~ Ga, u ~ Ga(η, r), scaled so that the expected density is met (a change of ϱ)."""
     sides = []
     for n in shape:

@@ -45,7 +45,7 @@ def center_of(cells: Cells, law: Law, linkage: Linkage) -> float:
     """The mean of the values for the Gaussian; a scale linkage is not invariant under it, so 0 there."""
     if law.family.name != "gaussian" or linkage.mean == "scale" or not law.data.centers:
         return 0.0
-    return float(np.mean(cells.values, dtype=np.float64))
+    return float(np.mean(cells.by(law.lead).values, dtype=np.float64))
 
 
 def begin(
@@ -58,9 +58,10 @@ def begin(
     hidden: Cells | None = None,
     seed: Any = 0,
     dtype: Any = np.float64,
+    lead: int | None = None,
 ) -> Problem:
     """Assemble a fit: streams of random numbers for the two models are separate, so neither moves the other."""
-    lead = leading_axis(cells)
+    lead = leading_axis(cells) if lead is None else lead
     law = Law(pattern, data, lead, control, dtype=dtype)
     linkage.supports(law.family)
     law.family.check_values(cells.values)
@@ -70,13 +71,14 @@ def begin(
     for_pattern, for_data = (np.random.default_rng(s) for s in seed_sequence(seed).spawn(2))
     patterns = {}
     for axis in (lead, 1 - lead):
-        degree = np.diff(cells.by(axis).indptr)  # type: ignore[arg-type]
+        degree = np.diff(cells.by(axis).indptr)
         patterns[axis] = pattern.init(cells.shape[axis], degree, cells.density, for_pattern)
     start = data.init(observed.cells, lead, for_data)
     sides = (Pair(patterns[0], start.rows), Pair(patterns[1], start.cols))
-    spread = float(np.std(cells.values, dtype=np.float64)) or 1.0
+    values = observed.cells.by(lead).values  # in the order of the leading axis: the same bits transposed
+    spread = float(np.std(values, dtype=np.float64)) or 1.0
     shared = Shared(
-        dispersion=first_dispersion(law, observed.cells.values),
+        dispersion=first_dispersion(law, values),
         linkage=linkage.start(spread),
         data=start.globals,
         rate=1.0 if control else None,

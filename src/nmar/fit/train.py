@@ -16,12 +16,12 @@ from nmar.fit.options import Options
 from nmar.fit.run import Fit, Trace, run
 from nmar.fit.start import Problem, begin
 from nmar.fit.stop import StopRule
-from nmar.fit.twostage import quadratic
 from nmar.kernels.choose import choose
 from nmar.kernels.spec import Kernels
 from nmar.models.coupled import Executor, Law, Observed, State
 from nmar.posterior.posterior import Posterior, log_density
 from nmar.prob.linkage import Curve, Free, Geometric, Linkage
+from nmar.prob.twostage import quadratic
 
 Array = NDArray[Any]
 

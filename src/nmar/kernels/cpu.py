@@ -37,9 +37,7 @@ def _floor(dtype: Any) -> float:
 
 def _flags(x: Crossing) -> Array:
     """Switches of the crossing, in the order of cpu_cell.py."""
-    return np.array(
-        [x.family, x.kind, x.separate, x.allocate, x.diagonal, x.mean_linkage, x.concave], np.int64
-    )
+    return np.array([x.family, x.kind, x.separate, x.allocate, x.diagonal, x.mean_linkage, x.concave], np.int64)
 
 
 def _numbers(x: Crossing) -> Array:
@@ -53,9 +51,7 @@ def _law(x: Crossing) -> tuple[Array, ...]:
 
 def _sides(mine: SideView, theirs: SideView) -> tuple[Array, ...]:
     return tuple(
-        array
-        for side in (mine, theirs)
-        for array in (side.packed, side.top, side.log_weights, side.first_top)
+        array for side in (mine, theirs) for array in (side.packed, side.top, side.log_weights, side.first_top)
     )
 
 
@@ -67,9 +63,7 @@ def _held(lines: Lines, crossing: Crossing) -> tuple[Array, Array]:
     return probability, np.empty(cells if crossing.kind == OPEN else 0, np.int32)
 
 
-def _expect(
-    lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, accumulate: bool
-) -> Expectation:
+def _expect(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, accumulate: bool) -> Expectation:
     n, (K, D1, D2) = len(lines.indptr) - 1, mine.sizes
     widths = (D1, D2) if accumulate else (0, 0)
     pattern, linear, quadratic = (np.zeros((n, width)) for width in (K, *widths))
@@ -100,15 +94,11 @@ def statistics(
     vectors = np.zeros(crossing.slopes.shape)
     by_group = np.zeros(crossing.by_value.shape)
     sides = (mine.packed, mine.first_top, theirs.packed, theirs.first_top)
-    statistics_loop(*mine.sizes)(
-        *lines, *sides, _flags(crossing), held.probability, held.used, vectors, by_group
-    )
+    statistics_loop(*mine.sizes)(*lines, *sides, _flags(crossing), held.probability, held.used, vectors, by_group)
     return vectors, by_group
 
 
-def solve_normal(
-    linear: Array, quadratic: Array, constant: Array, prior: NormalPrior
-) -> tuple[Array, Array, Array]:
+def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: NormalPrior) -> tuple[Array, Array, Array]:
     """Normal posterior of each line by Cholesky; see reference.py."""
     n, d = linear.shape
     mean, spread, log_det = np.empty((n, d)), np.empty((n, d * (d + 1) // 2)), np.zeros(n)

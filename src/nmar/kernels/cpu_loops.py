@@ -47,7 +47,6 @@ from nmar.kernels.spec import (
     BINOMIAL,
     GAMMA,
     GAUSSIAN,
-    INVERSE_GAUSSIAN,
     KNOWN,
     NEGATIVE_BINOMIAL,
     OPEN,
@@ -130,7 +129,7 @@ def _fill_basis(basis, lane, flags, y, first, second):
         else:
             basis[1, lane] = y * y - 2.0 * y * first + second
         return 0.0
-    if family == NEGATIVE_BINOMIAL or family == BINOMIAL:
+    if family in (NEGATIVE_BINOMIAL, BINOMIAL):
         basis[1, lane] = second
         return y * first
     basis[2, lane] = second
@@ -148,17 +147,17 @@ def _fill_basis(basis, lane, flags, y, first, second):
 @compiled
 def _log_rates(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl):
     """log s and s of the tile's cells, by log-sum-exp where the inner product underflowed."""
-    for l in range(TILE):
-        safe = plain[l] if plain[l] > floor else 1.0
-        work[LOG_S, l] = log(safe)
-    for l in range(cells):
-        i, j = at[l], indices[start + l]
-        if plain[l] > floor:
-            work[LOG_S, l] += np.float64(mt[i]) + np.float64(tt[j])
+    for lane in range(TILE):
+        safe = plain[lane] if plain[lane] > floor else 1.0
+        work[LOG_S, lane] = log(safe)
+    for lane in range(cells):
+        i, j = at[lane], indices[start + lane]
+        if plain[lane] > floor:
+            work[LOG_S, lane] += np.float64(mt[i]) + np.float64(tt[j])
         else:
-            work[LOG_S, l] = _log_sum(ml, i, tl, j)
-    for l in range(TILE):
-        work[S, l] = exp(work[LOG_S, l])
+            work[LOG_S, lane] = _log_sum(ml, i, tl, j)
+    for lane in range(TILE):
+        work[S, lane] = exp(work[LOG_S, lane])
 
 
 @compiled
@@ -170,39 +169,42 @@ def _count_tile(
     if flags[SEPARATE] or (kind != OPEN and slopes.shape[1] == 1):
         truncation(work)
     if flags[SEPARATE]:
-        for l in range(TILE):
-            work[MEAN, l] = work[TM, l]
-            work[LOG_Z, l] = work[LT, l]
+        for lane in range(TILE):
+            work[MEAN, lane] = work[TM, lane]
+            work[LOG_Z, lane] = work[LT, lane]
+    else:
+        for lane in range(TILE):
+            work[MEAN, lane], work[LOG_Z, lane] = 1.0, 0.0
     pattern = work[LOG_Z].copy()
     if kind == KNOWN:
-        for l in range(cells):
-            f = work[OWN, l]
+        for lane in range(cells):
+            f = work[OWN, lane]
             for v in range(slopes.shape[0]):
-                f += slopes[v, group[start + l]] * basis[v, l]
-            work[LOG_Z, l], work[COUNT, l] = pattern[l] + f, 1.0
+                f += slopes[v, group[start + lane]] * basis[v, lane]
+            work[LOG_Z, lane], work[COUNT, lane] = pattern[lane] + f, 1.0
         return True
     if flags[SEPARATE]:
-        for l in range(TILE):
-            work[LOG_S, l], work[S, l] = numbers[LOG_RATE], math.exp(numbers[LOG_RATE])
+        for lane in range(TILE):
+            work[LOG_S, lane], work[S, lane] = numbers[LOG_RATE], math.exp(numbers[LOG_RATE])
         truncation(work)
     if kind == OPEN:
-        for l in range(cells):
-            p = start + l
+        for lane in range(cells):
+            p = start + lane
             which = group[p] if group.shape[0] > 0 else 0
             z, mean, bins = stream(
-                flags, numbers, log_factorial, slopes, by_value, work[LOG_S, l], np.float64(values[p]),
-                firsts[0, l], firsts[1, l], work[OWN, l], which, basis, l, q, t,
+                flags, numbers, log_factorial, slopes, by_value, work[LOG_S, lane], np.float64(values[p]),
+                firsts[0, lane], firsts[1, lane], work[OWN, lane], which, basis, lane, q, t,
             )  # fmt: skip
             if bins < 0:
                 return False
-            work[LOG_Z, l], work[COUNT, l], used[p] = z, mean, bins
+            work[LOG_Z, lane], work[COUNT, lane], used[p] = z, mean, bins
     else:
         closed_tile(kind, log_factorial, slopes, by_value, group, start, basis, work, q, t)
-    for l in range(TILE):
+    for lane in range(TILE):
         if flags[SEPARATE]:
-            work[LOG_Z, l] += pattern[l] - numbers[LOG_NORM]
+            work[LOG_Z, lane] += pattern[lane] - numbers[LOG_NORM]
         else:
-            work[MEAN, l] = work[COUNT, l]
+            work[MEAN, lane] = work[COUNT, lane]
     return True
 
 
@@ -211,28 +213,28 @@ def _cross_tile(flags, linear, shift, quadratic, values, group, start, cells, q,
     """What crosses to the data model: weights of ``first`` (row 0) and ``second`` (row 1): errata F2 and F4."""
     gaussian, kind = flags[FAMILY] == GAUSSIAN, flags[KIND]
     moves = gaussian and flags[MEAN_LINKAGE] != 0
-    for l in range(cells):
-        weights[0, l], weights[1, l] = 0.0, 0.0
+    for lane in range(cells):
+        weights[0, lane], weights[1, lane] = 0.0, 0.0
     if kind == KNOWN:
-        for l in range(cells):
-            weights[1, l] = quadratic[group[start + l]]
+        for lane in range(cells):
+            weights[1, lane] = quadratic[group[start + lane]]
     elif kind == OPEN:
-        for l in range(cells):
-            for b in range(used[start + l]):
-                weights[1, l] += q[t, b, l] * quadratic[b]
+        for lane in range(cells):
+            for b in range(used[start + lane]):
+                weights[1, lane] += q[t, b, lane] * quadratic[b]
                 if moves:
-                    weights[0, l] += q[t, b, l] * (linear[b] * np.float64(values[start + l]) - shift[b])
+                    weights[0, lane] += q[t, b, lane] * (linear[b] * np.float64(values[start + lane]) - shift[b])
     else:
         for b in range(quadratic.shape[0]):
-            for l in range(cells):
-                weights[1, l] += q[t, b, l] * quadratic[b]
+            for lane in range(cells):
+                weights[1, lane] += q[t, b, lane] * quadratic[b]
         if moves:
             for b in range(quadratic.shape[0]):
-                for l in range(cells):
-                    weights[0, l] += q[t, b, l] * (linear[b] * np.float64(values[start + l]) - shift[b])
+                for lane in range(cells):
+                    weights[0, lane] += q[t, b, lane] * (linear[b] * np.float64(values[start + lane]) - shift[b])
     if not moves:
-        for l in range(cells):
-            weights[0, l] = np.float64(values[start + l]) * (weights[1, l] if gaussian else 1.0)
+        for lane in range(cells):
+            weights[0, lane] = np.float64(values[start + lane]) * (weights[1, lane] if gaussian else 1.0)
 
 
 @cache
@@ -259,23 +261,23 @@ def expect_loop(K: int, D1: int, D2: int, accumulate: bool) -> Callable[..., Any
         for t in range((n + TILE - 1) // TILE):
             start = t * TILE
             cells = min(TILE, n - start)
-            for l in range(cells):
-                p = start + l
+            for lane in range(cells):
+                p = start + lane
                 while p >= indptr[i + 1]:
                     i += 1
-                at[l] = i
+                at[lane] = i
                 _fetch(indices, p, tp, W, step)
                 j = indices[p]
-                plain[l] = np.float64(dot(mp, i, tp, j, 0, K))
-                firsts[0, l], firsts[1, l], inner[l] = _moments(
+                plain[lane] = np.float64(dot(mp, i, tp, j, 0, K))
+                firsts[0, lane], firsts[1, lane], inner[lane] = _moments(
                     flags, offset, mp, mf, i, tp, tf, j, p, K, D1, D2
                 )
-                work[OWN, l] = _fill_basis(
-                    basis, l, flags, np.float64(values[p]), firsts[0, l], firsts[1, l]
+                work[OWN, lane] = _fill_basis(
+                    basis, lane, flags, np.float64(values[p]), firsts[0, lane], firsts[1, lane]
                 )
             if cells < TILE:
-                for l in range(cells, TILE):
-                    plain[l] = 1.0
+                for lane in range(cells, TILE):
+                    plain[lane] = 1.0
             _log_rates(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl)
             underflow = work[LOG_S].copy()
             if cells < TILE:
@@ -286,30 +288,31 @@ def expect_loop(K: int, D1: int, D2: int, accumulate: bool) -> Callable[..., Any
             ):  # fmt: skip
                 return 0.0, 0.0, True
             _cross_tile(flags, linear, shift, quadratic, values, group, start, cells, q, t, used, weights)
-            for l in range(cells):
-                p = start + l
+            for lane in range(cells):
+                p = start + lane
                 j = indices[p]
-                if at[l] != open_line:
+                if at[lane] != open_line:
                     if open_line >= 0:
                         _flush(total, part, width)
                         _close(total, mp, open_line, flags, pattern, first_out, second_out, K, D1, D2, accumulate)
-                    open_line, run = at[l], 0
-                log_z += work[LOG_Z, l]
-                count += work[COUNT, l]
-                w1, w2 = weights[0, l], weights[1, l]
+                    open_line, run = at[lane], 0
+                log_z += work[LOG_Z, lane]
+                count += work[COUNT, lane]
+                w1, w2 = weights[0, lane], weights[1, lane]
                 if offset.shape[0] > 0:
                     w1 -= w2 * offset[p]
-                if plain[l] > floor:
-                    _scale_add(part, mp.dtype.type(work[MEAN, l] / plain[l]), tp, j, 0, K)
+                if plain[lane] > floor:
+                    _scale_add(part, mp.dtype.type(work[MEAN, lane] / plain[lane]), tp, j, 0, K)
                 else:
-                    _share_directly(pattern, open_line, work[MEAN, l], ml, tl, j, underflow[l])
+                    _share_directly(pattern, open_line, work[MEAN, lane], ml, tl, j, underflow[lane])
                 if accumulate:
                     if flags[ALLOCATE]:
-                        w1 /= inner[l]
+                        w1 /= inner[lane]
                     _scale_add(part, mp.dtype.type(w1), tp, j, K, K + D1)
                     _scale_add(part, mp.dtype.type(w2), tp, j, K + D1, W)
                 else:
-                    cellwise[0, p], cellwise[1, p], cellwise[2, p] = w1, w2, firsts[0, l]
+                    known = offset[p] if offset.shape[0] > 0 else 0.0
+                    cellwise[0, p], cellwise[1, p], cellwise[2, p] = w1, w2, firsts[0, lane] - known
                 run += 1
                 if run == RUN:
                     _flush(total, part, width)
@@ -399,15 +402,15 @@ def statistics_loop(K: int, D1: int, D2: int) -> Callable[..., Any]:
         for t in range((n + TILE - 1) // TILE):
             start = t * TILE
             cells = min(TILE, n - start)
-            for l in range(cells):
-                p = start + l
+            for lane in range(cells):
+                p = start + lane
                 while p >= indptr[i + 1]:
                     i += 1
                 _fetch(indices, p, tp, W, step)
                 first, second, _ = _moments(flags, offset, mp, mf, i, tp, tf, indices[p], p, K, D1, D2)
-                _fill_basis(basis, l, flags, np.float64(values[p]), first, second)
-            for l in range(cells, TILE):
-                basis[:, l] = 0.0
+                _fill_basis(basis, lane, flags, np.float64(values[p]), first, second)
+            for lane in range(cells, TILE):
+                basis[:, lane] = 0.0
             _add_statistics(kind, basis, group, start, cells, q, t, used, vectors, by_group)
 
     return _compile(statistics)
@@ -417,28 +420,28 @@ def statistics_loop(K: int, D1: int, D2: int) -> Callable[..., Any]:
 def _add_statistics(kind, basis, group, start, cells, q, t, used, vectors, by_group):
     """Σ over a tile of q(n) times each cell's statistics."""
     if kind == KNOWN:
-        for l in range(cells):
+        for lane in range(cells):
             for v in range(vectors.shape[0]):
-                vectors[v, group[start + l]] += basis[v, l]
+                vectors[v, group[start + lane]] += basis[v, lane]
         return
     if kind == OPEN:
-        for l in range(cells):
-            for b in range(used[start + l]):
+        for lane in range(cells):
+            for b in range(used[start + lane]):
                 for v in range(vectors.shape[0]):
-                    vectors[v, b] += q[t, b, l] * basis[v, l]
+                    vectors[v, b] += q[t, b, lane] * basis[v, lane]
                 if by_group.shape[0] > 0:
-                    by_group[group[start + l], b] += q[t, b, l]
+                    by_group[group[start + lane], b] += q[t, b, lane]
         return
     for v in range(vectors.shape[0]):
         for b in range(vectors.shape[1]):
             added = 0.0
-            for l in range(TILE):
-                added += q[t, b, l] * basis[v, l]
+            for lane in range(TILE):
+                added += q[t, b, lane] * basis[v, lane]
             vectors[v, b] += added
     if by_group.shape[0] > 0:
-        for l in range(cells):
+        for lane in range(cells):
             for b in range(vectors.shape[1]):
-                by_group[group[start + l], b] += q[t, b, l]
+                by_group[group[start + lane], b] += q[t, b, lane]
 
 
 def _compile(function: Callable[..., Any]) -> Callable[..., Any]:

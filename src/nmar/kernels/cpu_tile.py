@@ -25,13 +25,13 @@ NOTHING = -1e300
 @vectorised
 def truncation(work):
     """log(e^s − 1) into LT and s/(1 − e^{−s}) into TM, of every lane."""
-    for l in range(TILE):
-        s = work[S, l]
+    for lane in range(TILE):
+        s = work[S, lane]
         safe = max(s, SMALL)
         above = -expm1(-safe)
         tiny = s < SMALL
-        work[LT, l] = work[LOG_S, l] + 0.5 * s if tiny else safe + log(above)
-        work[TM, l] = 1.0 + 0.5 * s if tiny else safe / above
+        work[LT, lane] = work[LOG_S, lane] + 0.5 * s if tiny else safe + log(above)
+        work[TM, lane] = 1.0 + 0.5 * s if tiny else safe / above
 
 
 @vectorised
@@ -39,8 +39,8 @@ def _density(q, t, b, slopes, basis, work):
     """Add f of bin b to the log weights already in ``q[t, b]``."""
     for v in range(slopes.shape[0]):
         slope = slopes[v, b]
-        for l in range(TILE):
-            q[t, b, l] += slope * basis[v, l]
+        for lane in range(TILE):
+            q[t, b, lane] += slope * basis[v, lane]
 
 
 @compiled
@@ -58,32 +58,32 @@ def _tail_lane(log_s, s, start, log_factorial):
 def _tail_series(work, start):
     """Σ_{m≥0} s^m M!/(M+m)! into TOTAL and its count-weighted sum into LAST, lanes with s < M + 1."""
     far = 0.0
-    for l in range(TILE):
-        s = work[S, l]
-        work[TERM, l], work[TOTAL, l], work[LAST, l] = 1.0, 1.0, 1.0 * start
+    for lane in range(TILE):
+        s = work[S, lane]
+        work[TERM, lane], work[TOTAL, lane], work[LAST, lane] = 1.0, 1.0, 1.0 * start
         far = max(far, s if s < start + 1 else 0.0)
     m, reach = 0, 1.0
     while reach > 1e-17:  # the widest lane decides; its terms fall faster than a geometric series
         m += 1
         reach *= far / (start + m)
-        for l in range(TILE):
-            s = work[S, l]
-            term = work[TERM, l] * (s if s < start + 1 else 0.0) / (start + m)
-            work[TERM, l] = term
-            work[TOTAL, l] += term
-            work[LAST, l] += (start + m) * term
+        for lane in range(TILE):
+            s = work[S, lane]
+            term = work[TERM, lane] * (s if s < start + 1 else 0.0) / (start + m)
+            work[TERM, lane] = term
+            work[TOTAL, lane] += term
+            work[LAST, lane] += (start + m) * term
 
 
 @compiled
 def _tail(q, t, work, size, log_factorial):
     """Log weight of n ≥ M into ``q[t, M − 1]`` and E[n | n ≥ M] into LAST."""
     _tail_series(work, size)
-    for l in range(TILE):
-        if work[S, l] >= size + 1:
-            q[t, size - 1, l], work[LAST, l] = _tail_lane(work[LOG_S, l], work[S, l], size, log_factorial)
+    for lane in range(TILE):
+        if work[S, lane] >= size + 1:
+            q[t, size - 1, lane], work[LAST, lane] = _tail_lane(work[LOG_S, lane], work[S, lane], size, log_factorial)
         else:
-            q[t, size - 1, l] = size * work[LOG_S, l] - log_factorial[size] + math.log(work[TOTAL, l])
-            work[LAST, l] /= work[TOTAL, l]
+            q[t, size - 1, lane] = size * work[LOG_S, lane] - log_factorial[size] + math.log(work[TOTAL, lane])
+            work[LAST, lane] /= work[TOTAL, lane]
 
 
 @vectorised
@@ -91,69 +91,69 @@ def _counts_below(q, t, work, size, log_factorial):
     """Log weights of n = 1 … M − 1."""
     for b in range(size - 1):
         constant = -log_factorial[b + 1]
-        for l in range(TILE):
-            q[t, b, l] = (b + 1) * work[LOG_S, l] + constant
+        for lane in range(TILE):
+            q[t, b, lane] = (b + 1) * work[LOG_S, lane] + constant
 
 
 @vectorised
 def _parity(q, t, work):
     """Log weights of odd and even counts, sinh s and cosh s − 1; their means into TERM and LAST."""
-    for l in range(TILE):
-        s = work[S, l]
+    for lane in range(TILE):
+        s = work[S, lane]
         safe = max(s, SMALL)
         above = -expm1(-safe)  # 1 − e^{−s}
         e = 1.0 - above
         half = safe - LOG_2 + log(above)
         tiny = s < SMALL
-        q[t, 0, l] = work[LOG_S, l] if tiny else half + log(1.0 + e)
-        q[t, 1, l] = 2.0 * work[LOG_S, l] - LOG_2 if tiny else half + log(above)
-        work[TERM, l] = 1.0 if tiny else safe * (1.0 + e * e) / (above * (1.0 + e))
-        work[LAST, l] = 2.0 if tiny else safe * (1.0 + e) / above
+        q[t, 0, lane] = work[LOG_S, lane] if tiny else half + log(1.0 + e)
+        q[t, 1, lane] = 2.0 * work[LOG_S, lane] - LOG_2 if tiny else half + log(above)
+        work[TERM, lane] = 1.0 if tiny else safe * (1.0 + e * e) / (above * (1.0 + e))
+        work[LAST, lane] = 2.0 if tiny else safe * (1.0 + e) / above
 
 
 @vectorised
 def _top(q, t, work, size):
     """Largest term of each lane."""
-    for l in range(TILE):
-        work[TOP, l] = NOTHING
+    for lane in range(TILE):
+        work[TOP, lane] = NOTHING
     for b in range(size):
-        for l in range(TILE):
-            work[TOP, l] = max(work[TOP, l], q[t, b, l])
+        for lane in range(TILE):
+            work[TOP, lane] = max(work[TOP, lane], q[t, b, lane])
 
 
 @vectorised
 def _normalise(q, t, work, size, parity):
     """Terms to probabilities, log Z and E[n]."""
-    for l in range(TILE):
-        work[TOTAL, l], work[COUNT, l] = 0.0, 0.0
+    for lane in range(TILE):
+        work[TOTAL, lane], work[COUNT, lane] = 0.0, 0.0
     for b in range(size):
-        for l in range(TILE):
-            e = exp(q[t, b, l] - work[TOP, l])
+        for lane in range(TILE):
+            e = exp(q[t, b, lane] - work[TOP, lane])
             count = b + 1.0
             if b == size - 1:
-                count = work[LAST, l]
+                count = work[LAST, lane]
             elif parity:
-                count = work[TERM, l]
-            q[t, b, l] = e
-            work[TOTAL, l] += e
-            work[COUNT, l] += e * count
-    for l in range(TILE):
-        work[LOG_Z, l] = work[OWN, l] + work[TOP, l] + log(work[TOTAL, l])
-        work[TOTAL, l] = 1.0 / work[TOTAL, l]
-        work[COUNT, l] *= work[TOTAL, l]
+                count = work[TERM, lane]
+            q[t, b, lane] = e
+            work[TOTAL, lane] += e
+            work[COUNT, lane] += e * count
+    for lane in range(TILE):
+        work[LOG_Z, lane] = work[OWN, lane] + work[TOP, lane] + log(work[TOTAL, lane])
+        work[TOTAL, lane] = 1.0 / work[TOTAL, lane]
+        work[COUNT, lane] *= work[TOTAL, lane]
     for b in range(size):
-        for l in range(TILE):
-            q[t, b, l] *= work[TOTAL, l]
+        for lane in range(TILE):
+            q[t, b, lane] *= work[TOTAL, lane]
 
 
 @compiled
 def _needs_tail(q, t, work, size, log_factorial, slopes, basis):
     """Whether n ≥ M can matter in any lane; most tiles of sparse data never need its sum."""
-    for l in range(TILE):
-        reach = size * work[LOG_S, l] - log_factorial[size] + LOG_2
+    for lane in range(TILE):
+        reach = size * work[LOG_S, lane] - log_factorial[size] + LOG_2
         for v in range(slopes.shape[0]):
-            reach += slopes[v, size - 1] * basis[v, l]
-        if work[S, l] >= 0.5 * size or reach - work[TOP, l] > NEGLIGIBLE:
+            reach += slopes[v, size - 1] * basis[v, lane]
+        if work[S, lane] >= 0.5 * size or reach - work[TOP, lane] > NEGLIGIBLE:
             return True
     return False
 
@@ -166,14 +166,14 @@ def closed_tile(kind, log_factorial, slopes, by_value, group, start, basis, work
         _parity(q, t, work)
         last = size
     elif size == 1:
-        for l in range(TILE):
-            q[t, 0, l] = 0.0
+        for lane in range(TILE):
+            q[t, 0, lane] = 0.0
         _density(q, t, 0, slopes, basis, work)
         _add_by_value(q, t, 0, by_value, group, start)
-        for l in range(TILE):
-            work[LOG_Z, l] = work[OWN, l] + q[t, 0, l] + work[LT, l]
-            work[COUNT, l] = work[TM, l]
-            q[t, 0, l] = 1.0
+        for lane in range(TILE):
+            work[LOG_Z, lane] = work[OWN, lane] + q[t, 0, lane] + work[LT, lane]
+            work[COUNT, lane] = work[TM, lane]
+            q[t, 0, lane] = 1.0
         return
     else:
         _counts_below(q, t, work, size, log_factorial)
@@ -188,8 +188,8 @@ def closed_tile(kind, log_factorial, slopes, by_value, group, start, basis, work
             _density(q, t, size - 1, slopes, basis, work)
             _add_by_value(q, t, size - 1, by_value, group, start)
         else:
-            for l in range(TILE):
-                q[t, size - 1, l], work[LAST, l] = NOTHING, 0.0
+            for lane in range(TILE):
+                q[t, size - 1, lane], work[LAST, lane] = NOTHING, 0.0
     _top(q, t, work, size)
     _normalise(q, t, work, size, kind == PARITY)
 
@@ -198,15 +198,14 @@ def closed_tile(kind, log_factorial, slopes, by_value, group, start, basis, work
 def _add_by_value(q, t, b, by_value, group, start):
     """h(y, κφ) of the families kept by distinct value."""
     if by_value.shape[0] > 0:
-        for l in range(min(TILE, group.shape[0] - start)):
-            q[t, b, l] += by_value[group[start + l], b]
+        for lane in range(min(TILE, group.shape[0] - start)):
+            q[t, b, lane] += by_value[group[start + lane], b]
 
 
 @compiled
 def prepare(work, cells):
     """Lanes beyond the block's last cell get harmless numbers."""
-    for l in range(cells, TILE):
+    for lane in range(cells, TILE):
         for row in range(WORK):
-            work[row, l] = 0.0
-        work[LOG_S, l], work[S, l] = 0.0, 1.0
-
+            work[row, lane] = 0.0
+        work[LOG_S, lane], work[S, lane] = 0.0, 1.0

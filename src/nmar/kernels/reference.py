@@ -147,7 +147,7 @@ def weigh(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) ->
     first, _ = moments(lines, mine, theirs, crossing)
     linear, quadratic = _weights(crossing, found.probability, lines.values.astype(np.float64))
     if lines.offset.size:
-        linear = linear - quadratic * lines.offset
+        linear, first = linear - quadratic * lines.offset, first - lines.offset
     return found._replace(cellwise=np.stack([linear, quadratic, first]))
 
 
@@ -209,9 +209,7 @@ def statistics(
     return vectors, by_group
 
 
-def solve_normal(
-    linear: Array, quadratic: Array, constant: Array, prior: NormalPrior
-) -> tuple[Array, Array, Array]:
+def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: NormalPrior) -> tuple[Array, Array, Array]:
     """Normal posterior of each line: precision = prior + Σ ω E[bb'], right side = prior + Σ ωt b − known part.
 
     ``constant`` (d,) holds the values of the coordinates that are not free.

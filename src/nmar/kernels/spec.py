@@ -134,7 +134,7 @@ class Expectation(NamedTuple):
     linear: Array  # (n, D1)
     quadratic: Array  # (n, D2)
     log_z: float  # Σ log Z over the block
-    count: float  # Σ E[n]
+    counted: float  # Σ E[n]
     probability: Array  # q(n) of the block, held for ``statistics``; its layout is the backend's own
     used: Array  # (m,) bins of ``probability`` that are filled (open bins); empty otherwise
     short: bool  # the open table was too short: nothing else here may be used

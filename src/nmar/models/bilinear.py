@@ -106,7 +106,7 @@ class Bilinear(DataModel):
         Values are expected centred. The leading axis has unit prior variance for factors; the other axis learns
         one per factor, so unused factors switch off.
         """
-        spread = float(np.var(cells.values)) or 1.0
+        spread = float(np.var(cells.by(lead).values)) or 1.0
         means = [self._prior_mean(cells, axis) for axis in (0, 1)]
         variance = [np.full(self.size, spread), np.full(self.size, spread)]
         variance[lead][: self.rank] = 1.0
@@ -120,7 +120,7 @@ class Bilinear(DataModel):
         known = self.axes[1 - axis].known
         if known is None or not any(self.axes[axis].free):
             return np.zeros(self.size)
-        lines = cells.by(1 - axis)  # type: ignore[arg-type]
+        lines = cells.by(1 - axis)
         degree = np.diff(lines.indptr)
         sums = np.bincount(lines.major(), weights=lines.values, minlength=lines.n)
         seen = degree > 0
@@ -129,9 +129,7 @@ class Bilinear(DataModel):
         target = np.concatenate([weight * sums[seen] / degree[seen], np.zeros(self.size)])
         return np.linalg.lstsq(np.vstack([weight[:, None] * x, ridge]), target, rcond=None)[0]
 
-    def _start(
-        self, cells: Cells, axis: int, leads: bool, shared: Priors, rng: np.random.Generator
-    ) -> NormalFactor:
+    def _start(self, cells: Cells, axis: int, leads: bool, shared: Priors, rng: np.random.Generator) -> NormalFactor:
         known = self.axes[axis].known
         lines = cells.by(axis)
         if known is not None:
@@ -184,9 +182,7 @@ class Bilinear(DataModel):
         if not any(self.axes[axis].free):
             return side
         prior = self.prior(axis, shared)
-        mean, spread, log_det = kernels.solve_normal(
-            found.linear, found.quadratic, self._constant(axis), prior
-        )
+        mean, spread, log_det = kernels.solve_normal(found.linear, found.quadratic, self._constant(axis), prior)
         dtype = side.mean.dtype
         return NormalFactor(mean.astype(dtype), spread.astype(dtype), log_det)
 
@@ -205,16 +201,12 @@ class Bilinear(DataModel):
                 mean, variance = solve_dual(block, found.cellwise, prior)
         return found, side if found.short else self._diagonal_factor(side, axis, mean, variance)
 
-    def _diagonal_factor(
-        self, side: NormalFactor, axis: int, mean: Array, variance: Array
-    ) -> NormalFactor:
+    def _diagonal_factor(self, side: NormalFactor, axis: int, mean: Array, variance: Array) -> NormalFactor:
         dtype = side.mean.dtype
         log_det = np.log(variance[:, self._free(axis)]).sum(axis=1)
         return NormalFactor(mean.astype(dtype), variance.astype(dtype), log_det)
 
-    def learn(
-        self, side: NormalFactor, axis: int, shared: Priors, stats: Statistics, table: BinTable
-    ) -> Priors:
+    def learn(self, side: NormalFactor, axis: int, shared: Priors, stats: Statistics, table: BinTable) -> Priors:
         """Empirical Bayes: the prior variance of a learned coordinate is mean_j E[(b_jk − prior mean)²]."""
         learned = np.array(self.axes[axis].learned, bool)
         if axis == shared.lead:

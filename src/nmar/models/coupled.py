@@ -146,7 +146,7 @@ class Observed:
 
         ``offset`` is a known part of E[μ] of each cell, row-major.
         """
-        whole = self.cells.by(axis)  # type: ignore[arg-type]
+        whole = self.cells.by(axis)
         part = whole.lines(start, stop)
         cells = slice(int(whole.indptr[start]), int(whole.indptr[stop]))
         group = EMPTY_INT if self.group is None else self._along(self.group, axis, cells)
@@ -274,7 +274,7 @@ def exposure(axis: int, state: State, hidden: Cells | None) -> Array:
     total = other.sum(axis=0)
     if hidden is None or hidden.n_observed == 0:
         return total
-    lines = hidden.by(axis)  # type: ignore[arg-type]
+    lines = hidden.by(axis)
     return total - _sum_lines(lines.indptr, lines.indices, other)
 
 
@@ -301,8 +301,8 @@ def half_sweep(
         except TableTooShort:
             if shared.table_size >= LONGEST:
                 raise FloatingPointError(
-                    f"a cell needs counts beyond {LONGEST}: a value is too extreme for the {shared.linkage.name} linkage;"
-                    " check the data for outliers, rescale the values, or use the free linkage"
+                    f"a cell needs counts beyond {LONGEST}: a value is too extreme for the linkage"
+                    f" {shared.linkage.name!r}; check the data for outliers, rescale them, or use the free linkage"
                 ) from None
             shared = replace(shared, table_size=2 * shared.table_size)
 
@@ -335,14 +335,14 @@ def _half_sweep(
         return Pair(pattern, data), released, vectors, by_value
 
     cells_per_block = max(BLOCK * WIDE // max(table.bins, WIDE), 1)
-    results = executor.map(task, observed.cells.by(axis).chunks(cells_per_block))  # type: ignore[arg-type]
+    results = executor.map(task, observed.cells.by(axis).chunks(cells_per_block))
     return join([r[0] for r in results]), _gather(results, axis, observed, law, shared)
 
 
 def _gather(results: list[Any], axis: int, observed: Observed, law: Law, shared: Shared) -> Info:
     """Sum the blocks' results, always in the order of the blocks."""
     log_z = sum(r[1].log_z for r in results)
-    count = sum(r[1].count for r in results)
+    count = sum(r[1].counted for r in results)
     vectors, by_value = (sum(r[k] for r in results) for k in (2, 3))
     if not np.isfinite(log_z):
         raise FloatingPointError(

@@ -195,9 +195,7 @@ class NormalElement(Everywhere):
         factor = shared.precision
         return None if factor is None else Precision(float(factor.mean[0]), float(factor.log_mean[0]))
 
-    def learn(
-        self, side: Ones, axis: int, shared: NormalShared, stats: Statistics, table: BinTable
-    ) -> NormalShared:
+    def learn(self, side: Ones, axis: int, shared: NormalShared, stats: Statistics, table: BinTable) -> NormalShared:
         """q(μ), then q(ρ), from the six n-vectors (paper, element distributions)."""
         cells, y, y2 = (stats.vector(name) / table.phi2 for name in ("cells", "y", "y2"))
         weight = float(cells @ table.phi1**2)  # Σ E[φ1²/φ2]
@@ -226,9 +224,7 @@ class NormalElement(Everywhere):
         precision = self.precision(shared)
         rho, log_rho = (1.0, 0.0) if precision is None else precision
         pull = (shared.mean - self.prior_mean) ** 2 + shared.variance
-        value = 0.5 * (
-            self.strength * rho * pull - 1.0 - np.log(shared.variance) - np.log(self.strength) - log_rho
-        )
+        value = 0.5 * (self.strength * rho * pull - 1.0 - np.log(shared.variance) - np.log(self.strength) - log_rho)
         if shared.precision is None:
             return float(value)
         return float(value) + shared.precision.divergence(self.shape, self.rate, float(np.log(self.rate)))

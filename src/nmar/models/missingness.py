@@ -32,9 +32,7 @@ class PatternSide:
 
     def blend(self, target: PatternSide, step: float) -> PatternSide:
         """Move natural parameters a fraction ``step`` to ``target``."""
-        return PatternSide(
-            self.weights.blend(target.weights, step), self.activity.blend(target.activity, step)
-        )
+        return PatternSide(self.weights.blend(target.weights, step), self.activity.blend(target.activity, step))
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ class ClusterModel(DataModel):
 
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """Responsibilities from k-means on the observed cells, profiles from them."""
-        lines = cells.by(self.axis)  # type: ignore[arg-type]
+        lines = cells.by(self.axis)
         shape = (lines.n, lines.n_other)
         values = csr_matrix((lines.values.astype(np.float64), lines.indices, lines.indptr), shape=shape)
         chance = _seed(values, self.clusters, rng) if self.clusters > 1 else np.ones((lines.n, 1))
@@ -166,9 +166,7 @@ class ClusterModel(DataModel):
             return Features(side.mean, side.mean**2 + side.variance)
         return Features(side.log_mean, side.mean)
 
-    def update(
-        self, side: Any, axis: int, shared: MixtureShared, found: Expectation, kernels: Kernels
-    ) -> Any:
+    def update(self, side: Any, axis: int, shared: MixtureShared, found: Expectation, kernels: Kernels) -> Any:
         """log r = E log π + Σ_j [ωt m̂ − ½ω(m̂² + s)] for assigned lines; conjugate profiles for the others."""
         if axis == self.axis:
             half = 0.5 if self.likelihood == "gaussian" else 1.0
@@ -188,9 +186,7 @@ class ClusterModel(DataModel):
             return NormalProfile(variance * (a / b + linear), variance)
         return GammaFactor(a + linear, b + quadratic)
 
-    def learn(
-        self, side: Any, axis: int, shared: MixtureShared, stats: Statistics, table: BinTable
-    ) -> MixtureShared:
+    def learn(self, side: Any, axis: int, shared: MixtureShared, stats: Statistics, table: BinTable) -> MixtureShared:
         """q(π) after the assignments; the normal profiles' prior variance by empirical Bayes."""
         if axis == self.axis:
             total = side.probability.sum(axis=0, dtype=np.float64)

@@ -109,9 +109,7 @@ class Product(DataModel):
         top = logs.max(axis=1)
         return Features(np.exp(logs - top[:, None]), side.weights.mean, top)
 
-    def update(
-        self, side: ProductSide, axis: int, shared: None, found: Expectation, kernels: Kernels
-    ) -> ProductSide:
+    def update(self, side: ProductSide, axis: int, shared: None, found: Expectation, kernels: Kernels) -> ProductSide:
         """shape = prior + Σ y ϕ, rate = E[scale] + Σ_observed E[φ] E[b]: errata F4."""
         if side.scale is None:
             return side

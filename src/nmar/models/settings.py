@@ -46,6 +46,18 @@ def check_count(argument: str, value: object, least: int) -> None:
         raise ValueError(f"{argument}={value!r}; give a whole number of at least {least}")
 
 
+def with_intercepts(rank: int, cells: Cells | None) -> tuple[Coordinates, Coordinates]:
+    """Coordinates (factors, own intercept, 1) of the longer axis and (factors, 1, own intercept) of the other.
+
+    The longer axis comes first, so that a transposed matrix gives the transposed answer to the last bit.
+    """
+    factors, zeros = (True,) * rank, (0.0,) * rank
+    longer = Coordinates((*factors, True, False), (*zeros, 0.0, 1.0), (*factors, True, False), rank)
+    other = Coordinates((*factors, False, True), (*zeros, 1.0, 0.0), (*factors, False, True), rank + 1)
+    rows_first = cells is None or cells.shape[0] >= cells.shape[1]
+    return (longer, other) if rows_first else (other, longer)
+
+
 @dataclass(frozen=True)
 class Factorization:
     """Matrix factorization of the values.
@@ -81,10 +93,7 @@ class Factorization:
         if not self.bias:
             axis = Coordinates(factors, (0.0,) * self.rank, factors)
             return Bilinear((axis, axis), self.covariance, self.rank)
-        zeros = (0.0,) * self.rank
-        rows = Coordinates((*factors, True, False), (*zeros, 0.0, 1.0), (*factors, True, False), self.rank)
-        cols = Coordinates((*factors, False, True), (*zeros, 1.0, 0.0), (*factors, False, True), self.rank + 1)
-        return Bilinear((rows, cols), self.covariance, self.rank)
+        return Bilinear(with_intercepts(self.rank, cells), self.covariance, self.rank)
 
     def describe(self) -> str:
         """Name and rank."""
@@ -117,9 +126,7 @@ class Effects:
         if self.family == "poisson":
             return Product(1, known=(self.axis == "cols", self.axis == "rows"))
         if self.axis == "both":
-            rows = Coordinates((True, False), (0.0, 1.0), (True, False), 0)
-            cols = Coordinates((False, True), (1.0, 0.0), (False, True), 1)
-            return Bilinear((rows, cols))
+            return Bilinear(with_intercepts(0, cells))
         own, other = Coordinates((True,), (0.0,), (True,), 0), Coordinates((False,), (1.0,), (False,))
         return Bilinear((own, other) if self.axis == "rows" else (other, own))
 
@@ -209,8 +216,8 @@ class Regression:
     Parameters
     ----------
     covariates : (lines, covariates) array or frame
-        One line per column of the matrix (per row, for ``axis="cols"``), in its order; a frame whose index holds the ids
-        is put in order by them.
+        One line per column of the matrix (per row, for ``axis="cols"``), in its order; a frame whose index holds the
+        ids is put in order by them.
     axis : "rows" (default) or "cols": what has coefficients
     covariance : "full", "diagonal", or "auto": full up to 40 covariates
     names : names of the covariates; a frame brings its own

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -180,7 +181,7 @@ def quantiles(posterior: Posterior, i: Array, j: Array, levels: tuple[float, ...
             out[block] = np.quantile(draws - center, levels, axis=1).T
             continue
         for k, level in enumerate(levels):
-            out[block, k] = _invert(lambda y, m=m: _mixed_cdf(m, y), level, at, spread)
+            out[block, k] = _invert(partial(_mixed_cdf, m), level, at, spread)
     whole = posterior.law.family.name in ("poisson", "binomial", "negative_binomial")
     return (np.ceil(out - 1e-6) if whole else out) + center
 

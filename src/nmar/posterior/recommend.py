@@ -15,9 +15,7 @@ Array = NDArray[Any]
 CRITERIA = ("value", "observed", "expected")
 
 
-def recommend(
-    posterior: Posterior, lines: Array, n: int, by: str, seen: Compressed | None
-) -> tuple[Array, Array]:
+def recommend(posterior: Posterior, lines: Array, n: int, by: str, seen: Compressed | None) -> tuple[Array, Array]:
     """Positions and scores (lines, n) of the best columns, best first; seen ones left out if given."""
     if by not in CRITERIA:
         raise ValueError(f"by={by!r}; use one of {', '.join(map(repr, CRITERIA))}")

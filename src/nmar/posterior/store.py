@@ -25,12 +25,12 @@ VERSION = 1
 
 def registry() -> dict[str, type]:
     """Classes that a model file may name."""
-    from nmar.fit import twostage
     from nmar.models import bilinear, coupled, element, missingness, mixture, product, settings
     from nmar.posterior import posterior
-    from nmar.prob import factor, linkage
+    from nmar.prob import factor, linkage, statistics, twostage
 
-    modules = (bilinear, coupled, element, missingness, mixture, product, settings, posterior, factor, linkage, twostage)
+    models = (bilinear, coupled, element, missingness, mixture, product, settings)
+    modules = (*models, posterior, factor, linkage, statistics, twostage)
     found: dict[str, type] = {}
     for module in modules:
         for value in vars(module).values():
@@ -95,7 +95,7 @@ def save(path: str | os.PathLike[str], record: Any, kind: str = FORMAT) -> None:
         with os.fdopen(handle, "wb") as stream:
             with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
                 archive.writestr("header.json", header)
-                for k, (name, array) in enumerate(arrays.items()):
+                for k, array in enumerate(arrays.values()):
                     buffer = io.BytesIO()
                     np.save(buffer, array, allow_pickle=False)
                     archive.writestr(f"{k}.npy", buffer.getvalue())
@@ -103,9 +103,24 @@ def save(path: str | os.PathLike[str], record: Any, kind: str = FORMAT) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, target)
+        _sync_folder(target.parent)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename last through a loss of power; not every system lets a folder be opened."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:  # a file system without it
+        pass
+    finally:
+        os.close(handle)
 
 
 def load(path: str | os.PathLike[str], kind: str = FORMAT) -> Any:

@@ -163,12 +163,10 @@ class NormalFactor:
             log_det = -np.log(precision).sum(axis=1)
         else:
             size = mean.shape[1]
-            inside = np.ix_(range(len(mean)), free, free)
-            precision, pull = 0.0, 0.0
-            for f, w in ends:
-                part = w * np.linalg.inv(unpack(f.spread.astype(np.float64), size)[inside])
-                precision = precision + part
-                pull = pull + np.einsum("nij,nj->ni", part, f.mean[:, free].astype(np.float64))
+            inside = np.ix_(np.arange(len(mean)), np.flatnonzero(free), np.flatnonzero(free))
+            parts = [w * np.linalg.inv(unpack(f.spread.astype(np.float64), size)[inside]) for f, w in ends]
+            means = [f.mean[:, free, None].astype(np.float64) for f, _ in ends]
+            precision, pull = parts[0] + parts[1], (parts[0] @ means[0] + parts[1] @ means[1])[..., 0]
             covariance = np.zeros((len(mean), size, size))
             covariance[inside] = np.linalg.inv(precision)
             mean[:, free] = np.einsum("nij,nj->ni", covariance[inside], pull)

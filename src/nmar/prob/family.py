@@ -21,8 +21,7 @@ __all__ = [
 ]
 
 FAMILIES: dict[str, Family] = {
-    law.name: law
-    for law in (Gaussian(), Gamma(), InverseGaussian(), Poisson(), Binomial(), NegativeBinomial())
+    law.name: law for law in (Gaussian(), Gamma(), InverseGaussian(), Poisson(), Binomial(), NegativeBinomial())
 }
 
 

@@ -98,9 +98,7 @@ class Family(ABC):
         """Return the names of what :meth:`statistics` returns."""
         return self.basis
 
-    def statistics(
-        self, y: Numbers, first: Numbers, second: Numbers, mean_linkage: bool = False
-    ) -> tuple[Array, ...]:
+    def statistics(self, y: Numbers, first: Numbers, second: Numbers, mean_linkage: bool = False) -> tuple[Array, ...]:
         """Return the per-cell statistics b_v, whose sums weighted by q(n) are the n-vectors.
 
         Parameters
@@ -144,9 +142,7 @@ class Family(ABC):
         """Raise ValueError naming the first offending value."""
         if np.any(wrong):
             offender = float(array[wrong].flat[0])
-            raise ValueError(
-                f"values contains {offender:g}, but the {self.name} family takes {wanted}; {remedy}"
-            )
+            raise ValueError(f"values contains {offender:g}, but the {self.name} family takes {wanted}; {remedy}")
 
 
 class PositiveFamily(Family):

@@ -79,9 +79,7 @@ class Gaussian(Family):
     def statistic_names(self, mean_linkage: bool = False) -> tuple[str, ...]:
         return self.mean_basis if mean_linkage else self.basis
 
-    def statistics(
-        self, y: Numbers, first: Numbers, second: Numbers, mean_linkage: bool = False
-    ) -> tuple[Array, ...]:
+    def statistics(self, y: Numbers, first: Numbers, second: Numbers, mean_linkage: bool = False) -> tuple[Array, ...]:
         y, mu, mu2 = np.broadcast_arrays(*(np.asarray(v, dtype=float) for v in (y, first, second)))
         if mean_linkage:
             return np.ones_like(y), y.copy(), y * y, y * mu, mu.copy(), mu2.copy()
@@ -167,9 +165,7 @@ class InverseGaussian(PositiveFamily):
 
     def log_base(self, y: Numbers, x: Numbers) -> Array:
         y, x = np.asarray(y, dtype=float), np.asarray(x, dtype=float)
-        return on_support(
-            y, y > 0, lambda v: -0.5 * np.square(x) / v + np.log(x) - 0.5 * np.log(2 * np.pi * v**3)
-        )
+        return on_support(y, y > 0, lambda v: -0.5 * np.square(x) / v + np.log(x) - 0.5 * np.log(2 * np.pi * v**3))
 
     def mean(self, theta: Numbers, x: Numbers) -> Array:
         return np.asarray(x, dtype=float) * (-2 * np.asarray(theta, dtype=float)) ** -0.5

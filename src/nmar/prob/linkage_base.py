@@ -124,8 +124,7 @@ class Linkage:
         """Raise ValueError if this linkage cannot be used with `family`."""
         if self.mean is not None and family.name != "gaussian":
             raise ValueError(
-                f"mean={self.mean!r} links the location of a gaussian, but the family is {family.name}; "
-                "use mean=None"
+                f"mean={self.mean!r} links the location of a gaussian, but the family is {family.name}; use mean=None"
             )
         if family.name == "binomial" and self.name not in ("ignorable", "compound"):
             raise ValueError(

@@ -139,9 +139,7 @@ class Parts:
                 raise ValueError("cells is None; pass cells to split, or train= and test_cells=")
             return cls(as_cells(cells))
         if train is None or test is None:
-            raise ValueError(
-                "a split of your own needs both train= and test_cells= (valid_cells= is optional)"
-            )
+            raise ValueError("a split of your own needs both train= and test_cells= (valid_cells= is optional)")
         whole = None if cells is None else as_cells(cells)
         return cls(whole, parts["train"], parts["test_cells"], parts["valid_cells"])
 

@@ -174,9 +174,7 @@ class Comparison:
         try:
             import pandas
         except ImportError:
-            raise ImportError(
-                "frame() needs pandas: pip install pandas (or use .rows, a list of records)"
-            ) from None
+            raise ImportError("frame() needs pandas: pip install pandas (or use .rows, a list of records)") from None
         return pandas.DataFrame([asdict(row) for row in self.rows])
 
     def to_html(self, path: str | os.PathLike[str]) -> None:

@@ -214,9 +214,7 @@ def as_svg(ax: Any, name: str) -> str:
     for role, color in ROLES.items():
         text = text.replace(color, f"var(--{role})")
     text = re.sub(r"font: ([0-9.]+px|[^;'\"]*?([0-9.]+px))[^;'\"]*", _font, text)
-    text = re.sub(
-        r' id="(?:figure|axes|patch|line2d|text|xtick|ytick|legend|matplotlib\.axis)_\d+"', "", text
-    )
+    text = re.sub(r' id="(?:figure|axes|patch|line2d|text|xtick|ytick|legend|matplotlib\.axis)_\d+"', "", text)
     return re.sub(
         r'<svg [^>]*?viewBox="([^"]+)"[^>]*>',
         rf'<svg viewBox="\1" role="img" aria-label="{name}">',

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from nmar.report.comparison import Row
 
-WIDTH, LEFT, RIGHT, TOP, STEP = 860, 170, 18, 34, 34
+WIDTH, RIGHT, TOP, STEP = 860, 18, 34, 34
 
 
 class Mark(NamedTuple):
@@ -29,24 +29,24 @@ def forest(rows: Sequence[Row]) -> str:
     if not shown:
         return ""
     several = len({row.data for row in rows}) > 1
+    names = [f"{row.data} · {row.name}" if several else row.name for row in shown]
+    begin = 30 + 7.6 * max(len(name) for name in names)  # room for the longest name
     marks = [mark for k, row in enumerate(shown) for mark in _marks(k, row)]
     low = min(0.0, *(m.mean - 2 * m.se for m in marks))
     high = max(0.0, *(m.mean + 2 * m.se for m in marks))
     low, high = low - 0.04 * (high - low), high + 0.04 * (high - low)
     ticks = _ticks(low, high)
-    scale = (WIDTH - LEFT - RIGHT) / ((high - low) or 1.0)
+    scale = (WIDTH - begin - RIGHT) / ((high - low) or 1.0)
     height = TOP + STEP * len(shown) + 34
 
     def x(value: float) -> float:
-        return LEFT + (value - low) * scale
+        return begin + (value - low) * scale
 
-    parts = [_legend(), *(_tick(x(t), t, height) for t in ticks)]
-    for k, row in enumerate(shown):
-        name = f"{row.data} · {row.name}" if several else row.name
+    parts = [_legend(begin), *(_tick(x(t), t, height) for t in ticks)]
+    for k, (row, name) in enumerate(zip(shown, names, strict=True)):
         fill = "var(--muted)" if row.control else "var(--ink)"
-        parts.append(
-            f'<text x="{LEFT - 14}" y="{_y(k) + 4.5}" text-anchor="end" fill="{fill}">{escape(name)}</text>'
-        )
+        at = f'x="{begin - 14:.1f}" y="{_y(k) + 4.5}"'
+        parts.append(f'<text {at} text-anchor="end" fill="{fill}">{escape(name)}</text>')
     parts += [_interval(x, mark) for mark in marks]
     return (
         f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="gains with two standard errors"'
@@ -87,16 +87,12 @@ def _tick(x: float, value: float, height: float) -> str:
     )
 
 
-def _legend() -> str:
-    items = (
-        ("c1", "over ignorable", LEFT),
-        ("c2", "over its control", LEFT + 140),
-        ("c6", "control itself", LEFT + 280),
-    )
+def _legend(begin: float) -> str:
+    items = (("c1", "over ignorable"), ("c2", "over its control"), ("c6", "control itself"))
     return "".join(
-        f'<circle cx="{at + 5}" cy="13" r="4.5" fill="var(--{role})"/>'
-        f'<text x="{at + 16}" y="17.5" fill="var(--ink)">{text}</text>'
-        for role, text, at in items
+        f'<circle cx="{begin + 140 * k + 5:.1f}" cy="13" r="4.5" fill="var(--{role})"/>'
+        f'<text x="{begin + 140 * k + 16:.1f}" y="17.5" fill="var(--ink)">{text}</text>'
+        for k, (role, text) in enumerate(items)
     )
 
 

@@ -7,6 +7,7 @@ installed; without it the page holds the tables and says how to get the rest.
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Callable
 from html import escape
 from importlib import metadata, resources
@@ -27,7 +28,7 @@ def comparison_page(result: Comparison) -> str:
     """The report of a comparison."""
     how = result.setting
     parts = [
-        f'<section class="verdict" aria-label="verdict"><p>{escape(result.verdict())}</p></section>',
+        f'<section class="verdict" aria-label="verdict">{_verdict(result)}</section>',
         _facts(_data_facts(result)),
         "<h2>Held-out log likelihood</h2>",
         f"<p>{_split_words(result)} Higher is better; gains are paired by cell, ± one standard error.</p>",
@@ -35,7 +36,7 @@ def comparison_page(result: Comparison) -> str:
         '<figure class="card forest"><h3>Gains in nats per cell</h3><div'
         f' class="scroll">{forest(result.rows)}</div>'
         "<figcaption>Bars reach two standard errors each way. A coupled model whose gain over its control"
-        " does not clear zero has gained from its tail, not from the missingness.</figcaption></figure>",
+        " does not clear zero has shown no gain from the missingness.</figcaption></figure>",
         _figures(_comparison_figures(result)),
         _methods(),
     ]
@@ -116,7 +117,8 @@ def _with_se(text: str, se: float) -> str:
 
 
 def _minus(text: str) -> str:
-    return text.replace("-", "−")
+    """A hyphen before a digit becomes a minus sign."""
+    return re.sub(r"-(?=\d)", "−", text)
 
 
 def _gain(mean: float | None, se: float | None) -> str:
@@ -127,6 +129,10 @@ def _facts(facts: list[tuple[str, str]]) -> str:
     return '<dl class="facts">' + "".join(f"<div><dt>{k}</dt><dd>{v}</dd></div>" for k, v in facts) + "</dl>"
 
 
+def _verdict(result: Comparison) -> str:
+    return "".join(f"<p>{_minus(escape(line))}</p>" for line in result.verdict().splitlines())
+
+
 def _data_facts(result: Comparison) -> list[tuple[str, str]]:
     about, how = result.summary, result.setting
     return [
@@ -134,18 +140,14 @@ def _data_facts(result: Comparison) -> list[tuple[str, str]]:
         ("observed cells", f"{about.observed:,}"),
         ("density", f"{about.density:.2%}"),
         ("values", f"{about.mean:.3g} <small>± {about.sd:.3g}</small>"),
-        ("range", f"{about.low:g} … {about.high:g}".replace("-", "−")),
+        ("range", f"{about.low:.4g} … {about.high:.4g}".replace("-", "−")),
         ("held-out cells", f"{how.n_test:,} <small>{'× ' + str(how.seeds) if how.seeds > 1 else ''}</small>"),
     ]
 
 
 def _split_words(result: Comparison) -> str:
     how = result.setting
-    origin = (
-        "A split given by the user"
-        if how.given
-        else f"A random split of the observed cells (seed {how.seed})"
-    )
+    origin = "A split given by the user" if how.given else f"A random split of the observed cells (seed {how.seed})"
     if how.seeds > 1:
         origin = f"{how.seeds} random splits (seeds {how.seed}–{how.seed + how.seeds - 1})"
     cold = f", {how.cold:,} of them in a row or column without any training cell" if how.cold else ""
@@ -206,9 +208,7 @@ def _figures(wanted: list[Figure]) -> str:
 def _comparison_figures(result: Comparison) -> list[Figure]:
     """Figures of the best data model, from the first seed's fits."""
     model, cells = result.best().data, result.test_cells[0]
-    first: dict[Key, Entry] = {
-        k: v[0] for k, v in result.entries.items() if k.data == model and not k.control
-    }
+    first: dict[Key, Entry] = {k: v[0] for k, v in result.entries.items() if k.data == model and not k.control}
     coupled = {k: e for k, e in first.items() if k.linkage not in ("ignorable", "two-stage")}
     base = first[Key(model, "ignorable", False)].fitted.posterior
     found: list[Figure] = []

@@ -71,6 +71,7 @@ class MissingnessTest:
     def text(self) -> str:
         """The result in words."""
         found, chi = self.clustered_p_value < 0.05, f"chi2({self.df})"
+        cautious = self.clustered_statistic
         trend = "falls" if self.slope < 0 else "rises"
         says = "No evidence that the residual variance depends on P(observed), beyond what is expected."
         if found:
@@ -79,7 +80,7 @@ class MissingnessTest:
             f"Residual variance against P(observed), {self.n_test:,} held-out cells",
             "",
             f"  cells independent        {chi} = {self.statistic:8.2f}   p = {self.p_value:.3g}",
-            f"  rows, columns clustered  {chi} = {self.clustered_statistic:8.2f}   p = {self.clustered_p_value:.3g}",
+            f"  rows, columns clustered  {chi} = {cautious:8.2f}   p = {self.clustered_p_value:.3g}",
             f"  lowest bin               {self.bins[0]}",
             f"  highest bin              {self.bins[-1]}",
             "",

@@ -117,9 +117,7 @@ class Gain:
     @property
     def z(self) -> float:
         """Mean over standard error (0 where both are 0)."""
-        return (
-            self.mean / self.se if self.se > 0 else float(np.sign(self.mean)) * np.inf if self.mean else 0.0
-        )
+        return self.mean / self.se if self.se > 0 else float(np.sign(self.mean)) * np.inf if self.mean else 0.0
 
     def __str__(self) -> str:
         return f"{self.mean:+.4f} ± {self.se:.4f}"

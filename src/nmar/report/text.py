@@ -64,9 +64,7 @@ def table(result: Comparison, color: bool = False, width: int = 200) -> str:
             grid.add_row(mark + name, *rest, style=style)
     stream = StringIO()
     Console(file=stream, width=width, force_terminal=color, no_color=not color).print(grid)
-    foot = (
-        "Nats per held-out cell, higher is better; ± one standard error, differences paired by cell. ★ best."
-    )
+    foot = "Nats per held-out cell, higher is better; ± one standard error, differences paired by cell. ★ best."
     lines = [line.rstrip() for line in stream.getvalue().rstrip().splitlines()]
     return "\n".join([*lines, "", f"  {foot}"])
 

@@ -19,12 +19,12 @@ SMALL = 0.01  # nats per cell: one per cent of probability
 
 
 def verdict(result: Comparison) -> str:
-    """One or two sentences per data model."""
+    """One or two sentences per data model, a line each."""
     models = list(dict.fromkeys(key.data for key in result.entries))
     found = [_of_model(result, model) for model in models]
     if len(models) == 1:
         return found[0]
-    return " ".join(f"{model}: {text}" for model, text in zip(models, found, strict=True))
+    return "\n".join(f"{model}: {text}" for model, text in zip(models, found, strict=True))
 
 
 def _of_model(result: Comparison, model: str) -> str:
@@ -40,11 +40,12 @@ def _of_model(result: Comparison, model: str) -> str:
     base, best = coupled[0]._replace(linkage="ignorable"), coupled[0]
     if best._replace(control=True) not in result.entries:
         return _without_control(best, result.difference(best, base), level)
-    for key in coupled:  # one that helps on both counts, the best of them, before one that only looks best
-        if min(result.difference(key, other).z for other in (base, key._replace(control=True))) > level:
-            return _helps(result, key, level)
     tails = [key._replace(control=True) for key in coupled]
     tail = max(tails, key=lambda key: _row(result, key).log_likelihood)
+    for key in coupled:  # one that helps on both counts, the best of them, before one that only looks best
+        if min(result.difference(key, other).z for other in (base, key._replace(control=True))) > level:
+            worse = result.difference(tail, key)
+            return _mixed(result, key, tail, worse) if worse.z > level else _helps(result, key, level)
     if result.difference(tail, base).z > level:
         return _only_tail(result, tail, base)
     return _sentence(best.linkage, result.difference(best, base), result.difference(best, tails[0]), level)
@@ -56,6 +57,16 @@ def _only_tail(result: Comparison, tail: Key, base: Key) -> str:
         f"Only a heavier tail helps: the tail-only control of the {tail.linkage} linkage, which knows"
         f" nothing of the missingness, gains {_amount(over.mean, over.se)} over the ignorable model; the"
         f" coupled model differs from it by {beyond}. This is no evidence that the missingness matters."
+    )
+
+
+def _mixed(result: Comparison, key: Key, tail: Key, worse: Gain) -> str:
+    beyond = result.difference(key, key._replace(control=True))
+    return (
+        f"Mixed: the {key.linkage} linkage gains {_amount(beyond.mean, beyond.se)} over its own tail-only"
+        f" control, but the control of the {tail.linkage} linkage, which knows nothing of the missingness, is"
+        f" better still by {_amount(worse.mean, worse.se)}. A heavier tail is worth more here than modelling"
+        " the missingness."
     )
 
 
@@ -116,9 +127,7 @@ def _against_two_stage(gain: Gain, level: float) -> str:
     if gain.z > level:
         return f"A two-stage regression of the variance gets less (by {_amount(gain.mean, gain.se)})."
     if gain.z < -level:
-        return (
-            f"A two-stage regression of the variance does better still (by {_amount(-gain.mean, gain.se)})."
-        )
+        return f"A two-stage regression of the variance does better still (by {_amount(-gain.mean, gain.se)})."
     return f"A two-stage regression of the variance does about as well (difference {gain})."
 
 

@@ -1,8 +1,8 @@
-"""The two-stage baseline: the pattern fitted alone, then a Gaussian whose log variance is a quadratic in log Λ.
+"""The linkage of the two-stage baseline: a Gaussian whose log variance is a quadratic in log Λ, Λ fitted before.
 
-Heteroscedastic, but without a latent count (theory.md, Control). It runs through the same half sweep: the *bin*
-of a cell, among quantiles of log E[Λ], is known instead of latent, so q is one-hot and the M-step is a fit of
-the quadratic to the bins' residual sums.
+Heteroscedastic, but without a latent count (theory.md, Control). It runs through the same half sweep: the *bin* of a
+cell, among quantiles of log E[Λ], is known instead of latent, so q is one-hot and the M-step is a fit of the quadratic
+to the bins' residual sums.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from nmar.prob.family_real import Gaussian
+from nmar.prob.learn_dispersion import PRIOR_RATE, PRIOR_SHAPE
 from nmar.prob.linkage_base import Linkage
 from nmar.prob.statistics import Statistics
 
@@ -73,15 +75,19 @@ class Quadratic(Linkage):
         return self.table(self.size)[self.group(np.asarray(rate))]
 
     def refit(self, stats: Statistics, dispersion: float) -> tuple[Self, float]:
-        """b1, b2 and σ² that maximise the expected log likelihood of the bins' residuals."""
-        cells, residual = stats.vector("cells"), stats.vector("residual")
+        """b1, b2 and σ² that maximise the expected log likelihood of the bins' residuals and the prior of σ²."""
+        cells, residual = Gaussian().residual(stats, *self.mean_tables()).vectors
         z = np.array(self.places)
         design = np.stack([np.ones_like(z), z, z**2])
 
         def loss(b: Array) -> tuple[float, Array]:
             log_variance = np.clip(b @ design, -60.0, 60.0)
             ratio = residual * np.exp(-log_variance)
-            return 0.5 * float(cells @ log_variance + ratio.sum()), 0.5 * design @ (cells - ratio)
+            prior = PRIOR_RATE * np.exp(-b[0])  # inverse gamma on σ² = e^{b0}
+            value = 0.5 * float(cells @ log_variance + ratio.sum()) + (PRIOR_SHAPE + 1.0) * b[0] + prior
+            slope = 0.5 * design @ (cells - ratio)
+            slope[0] += PRIOR_SHAPE + 1.0 - prior
+            return value, slope
 
         first = np.array([np.log(dispersion), self.slope, self.bend])
         found = minimize(loss, first, jac=True, method="BFGS")

@@ -1,0 +1,230 @@
+"""The command line, through ``main``: a round trip, every verb's help, and errors in one line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nmar
+from nmar.cli.main import VERBS, main
+from nmar.cli.names import parse_data
+
+COLUMNS = ["--row", "user", "--col", "item", "--value", "stars"]
+SMALL = ["--data", "factorization:2", "--factors", "3", "--max-iter", "4", "--jobs", "1", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """train.csv and test.csv with text ids for rows and numbers for columns."""
+    folder = tmp_path_factory.mktemp("cli")
+    cells, _ = nmar.simulate((50, 30), nmar.Factorization(2), nmar.Linear(0.3), density=0.4, seed=0)
+    train, _, test = cells.split(seed=0)
+    for name, part in (("train", train), ("test", test)):
+        lines = [f"u{i:03d},{j},{y}" for i, j, y in zip(*part.pairs(), part.values, strict=True)]
+        (folder / f"{name}.csv").write_text("user,item,stars\n" + "\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(files: Path) -> str:
+    path = str(files / "m.nmar")
+    assert main(["fit", str(files / "train.csv"), "-o", path, *SMALL, *COLUMNS]) == 0
+    return path
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with open(path, newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_evaluate(files: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", model, str(files / "test.csv"), "--json", "--unknown", "prior", *COLUMNS]) == 0
+    found = json.loads(capsys.readouterr().out)
+    test = nmar.read(files / "test.csv", "user", "item", "stars")
+    assert found["log_likelihood"] == pytest.approx(nmar.load(model).log_likelihood(test, unknown="prior"), rel=1e-9)
+    assert main(["evaluate", model, str(files / "train.csv"), *COLUMNS]) == 0
+    assert "nats per cell" in capsys.readouterr().out
+
+
+def test_predict(files: Path, model: str) -> None:
+    (files / "pairs.csv").write_text("item,user\n3,u001\n5,u002\n")
+    target = files / "out.csv"
+    columns = ["--row", "user", "--col", "item"]
+    assert main(["predict", model, str(files / "pairs.csv"), "-o", str(target), "--level", "0.9", *columns]) == 0
+    lines = read(target)
+    mean = nmar.load(model).predict_entries(["u001", "u002"], [3, 5])
+    assert [float(line["mean"]) for line in lines] == pytest.approx(mean.tolist())
+    assert [line["user"] for line in lines] == ["u001", "u002"]
+    assert all(float(line["low"]) < float(line["mean"]) < float(line["high"]) for line in lines)
+
+
+def test_predict_unknown_id(files: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "new.csv").write_text("row,col\nnobody,3\n")
+    arguments = ["predict", model, str(files / "new.csv"), "-o", str(files / "new_out.csv")]
+    assert main(arguments) == 2
+    assert "nobody" in capsys.readouterr().err and not (files / "new_out.csv").exists()
+    assert main([*arguments, "--unknown", "prior"]) == 0
+
+
+def test_recommend(files: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    seen = str(files / "train.csv")
+    assert main(["recommend", model, "--rows", "u001", "--n", "3", "--seen", seen, *COLUMNS]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()[1:]]
+    train = nmar.read(seen, "user", "item", "stars")
+    known = set(train.col_ids[train.col_index[train.row_ids[train.row_index] == "u001"]].tolist())
+    assert len(lines) == 3 and not known & {int(line[1]) for line in lines}
+    scores = [float(line[2]) for line in lines]
+    assert scores == sorted(scores, reverse=True)
+    assert main(["recommend", model, "--rows", "u001", "--n", "2", "--by", "observed"]) == 0
+    assert "--seen" in capsys.readouterr().err
+
+
+def test_report(files: Path, model: str) -> None:
+    assert main(["report", model, "--test", str(files / "test.csv"), *COLUMNS]) == 0
+    assert "<svg" in (files / "m.html").read_text(encoding="utf-8")
+
+
+def test_compare(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, table = files / "report.html", files / "table.csv"
+    arguments = ["--linkage", "linear", "-o", str(page), "--csv", str(table), *SMALL, *COLUMNS]
+    assert main(["compare", str(files / "train.csv"), *arguments]) == 0
+    shown = capsys.readouterr()
+    assert "linear (control)" in shown.out and "nats" in shown.out and str(page) in shown.err
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert [line["linkage"] for line in read(table)] == ["ignorable", "two-stage", "linear", "linear"]
+
+
+def test_compare_on_a_split_of_ones_own(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "--test-file",
+        str(files / "test.csv"),
+        "--linkage",
+        "linear",
+        "--no-control",
+        "--no-two-stage",
+    ]
+    output = ["-o", str(files / "own.html")]
+    assert main(["compare", str(files / "train.csv"), *arguments, *output, *SMALL, *COLUMNS]) == 0
+    assert "linear (control)" not in capsys.readouterr().out
+
+
+def test_test(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--rank", "2", "--factors", "3", "--max-iter", "4", "--jobs", "1", "--quiet"]
+    assert main(["test", str(files / "train.csv"), "-o", str(files / "bins.csv"), *arguments, *COLUMNS]) == 0
+    assert "chi2(1)" in capsys.readouterr().out and read(files / "bins.csv")
+
+
+def test_simulate_and_convert(tmp_path: Path) -> None:
+    first = tmp_path / "sim.csv"
+    arguments = [
+        "--shape",
+        "30",
+        "20",
+        "--density",
+        "0.3",
+        "--data",
+        "factorization:2",
+        "--linkage",
+        "linear:0.2",
+    ]
+    assert main(["simulate", "-o", str(first), *arguments]) == 0
+    previous = first
+    for name in ("a.parquet", "b.npz", "c.tsv", "d.mtx", "e.csv"):
+        assert main(["convert", str(previous), str(tmp_path / name)]) == 0
+        previous = tmp_path / name
+    one, other = nmar.read(first), nmar.read(previous)
+    assert np.array_equal(np.sort(one.values), np.sort(other.values))
+
+
+def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    shown = capsys.readouterr().out
+    assert "kernel check  ok" in shown and "numba" in shown
+
+
+NAMES = ["factorization:3", "factorization:4:diagonal", "poisson-factorization:5", "mixture:3:rows"]
+NAMES += [
+    "mixture:4:cols",
+    "poisson-mixture:2:rows",
+    "effects:rows",
+    "poisson-effects:both",
+    "constant:gamma",
+]
+WRONG = ["cubic", "factorization:3:full:x", "mixture:3:up", "constant:beta", "effects:2:3"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_data_models_go_both_ways(name: str) -> None:
+    assert parse_data(name).describe() == name
+
+
+@pytest.mark.parametrize("name", ["cubic", "factorization:3:full:x", "mixture:3:up", "constant:beta", "effects:2:3"])
+def test_wrong_names_of_data_models(name: str) -> None:
+    with pytest.raises(ValueError, match=f"--data '{name}'"):
+        parse_data(name)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_shows_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "--help"]) == 0
+    assert f"nmar {verb}" in capsys.readouterr().out.split("example:")[1]
+
+
+def test_no_verb_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "nmar compare movielens" in capsys.readouterr().out
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"nmar {nmar.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "absent.csv", "-o", "x.nmar"], "absent.csv"),
+        (["fit", "{train}", "-o", "x.nmar", "--row", "nobody"], "nobody"),
+        (["fit", "{train}", "-o", "x.nmar", "--data", "cubic:3"], "cubic:3"),
+        (["fit", "{train}", "-o", "x.nmar", "--data", "factorization:many"], "many"),
+        (["fit", "{train}", "-o", "x.nmar", "--linkage", "wavy"], "wavy"),
+        (["fit", "{train}", "-o", "x.nmar", "--linkage", "free:2"], "no parameter c"),
+        (["fit", "{train}", "-o", "x.nmar", "--linkage", "linear:0.7"], "below 0.5"),
+        (["fit", "{train}", "-o", "x.nmar", "--factor", "3"], "--factor"),
+        (["fit", "{train}", "-o", "x.nmar", "--factors", "0"], "factors=0"),
+        (["evaluate", "{train}", "{train}"], "not a complete"),
+        (["compare", "{train}", "-o", "absent/report.html"], "absent"),
+        (["convert", "{train}", "x.docx"], "x.docx"),
+        (["frobnicate"], "frobnicate"),
+    ],
+)
+def test_errors_are_one_line(
+    files: Path,
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([a.format(train=files / "train.csv") for a in arguments]) == 2
+    shown = capsys.readouterr()
+    last = shown.err.strip().splitlines()[-1]
+    assert message in last and "error:" in last and "Traceback" not in shown.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_debug_shows_the_traceback() -> None:
+    with pytest.raises(FileNotFoundError):
+        main(["fit", "absent.csv", "-o", "x.nmar", "--debug"])
+
+
+def test_help_is_light() -> None:
+    heavy = ["numpy", "scipy", "sklearn", "numba", "pandas", "matplotlib", "rich"]
+    found = f"print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys; from nmar.cli.main import main; main(['--help']); {found}"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.splitlines()[-1] == "[]"

@@ -1,0 +1,520 @@
+"""The contract of the loops over cells: every backend equals the NumPy reference (kernels/spec.py)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from problems import BareModel
+
+from nmar.kernels.choose import BACKENDS, choose
+from nmar.kernels.spec import (
+    EMPTY_FLOAT,
+    EMPTY_INT,
+    FAMILIES,
+    KINDS,
+    KNOWN,
+    OPEN,
+    Lines,
+    NormalPrior,
+    make_view,
+)
+from nmar.models.coupled import Law, Shared, crossing
+from nmar.models.missingness import Pattern
+from nmar.prob.factor import pack, unpack
+from nmar.prob.linkage import Compound, Free, Geometric, Ignorable, Linear
+from nmar.prob.twostage import Quadratic
+
+LINES, OTHERS = 6, 150
+FACTORS, RANK = 2, 4  # widths that the tests of models use too: loops are compiled for each width
+RAGGED, SHIFT, SCALE = (1.0, 0.6, 1.7, 0.4), (0.0, 0.4, -0.3, 0.2), (1.0, 0.8, 1.3, 1.1)
+BINS = Quadratic(edges=(-0.5, 0.5), places=(-1.0, 0.0, 1.0), slope=0.6, bend=0.1)
+LINKAGES = {
+    "single": Ignorable(),
+    "tail": Free(values=RAGGED, learn=False),
+    "parity": Linear(0.3),
+    "known": BINS,
+    "rising": Compound(),
+    "curve": Geometric(0.25),
+    "falling": Geometric(-0.3),
+    "tail-shift": Free(values=RAGGED, learn=False, mean="shift", shift=SHIFT),
+    "tail-scale": Free(values=RAGGED, learn=False, mean="scale", scale=SCALE),
+    "rising-scale": Compound(mean="scale"),
+    "falling-shift": Geometric(-0.3, mean="shift", levels=4, shift=SHIFT),
+}
+COUNTS = 120  # size of an open table that is long enough for the rates here
+VALUES = np.arange(5.0)  # what the families kept by distinct value are observed at
+DISPERSION = {"gaussian": 1.3, "poisson": 1.0, "binomial": 6.0}
+# float64: the same sums in another order, and an open sum that may leave out EPSILON = 1e-12 of a cell (times
+# the growth of φ where φ is summed). float32: inner products of RANK terms round at 6e-8 and f(n) multiplies
+# that by the residual squared, of order 10 in these data; sums over cells then agree to a few times 1e-5.
+CLOSE = {np.float64: {"rtol": 1e-12, "atol": 1e-12}, np.float32: {"rtol": 1e-4, "atol": 1e-4}}
+OPEN_CLOSE = {np.float64: {"rtol": 1e-9, "atol": 1e-9}, np.float32: {"rtol": 1e-4, "atol": 1e-4}}
+dtypes = pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
+others = pytest.mark.parametrize("backend", [b for b in BACKENDS if b != "reference"])
+both = pytest.mark.parametrize("backend", BACKENDS)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table of laws."""
+
+    family: str
+    linkage: str  # key of LINKAGES
+    layout: str = "full"  # full, diagonal, plain (scalar families), allocate
+    separate: bool = False
+    offset: bool = False
+
+    def __str__(self):
+        flags = [f for f in ("separate", "offset") if getattr(self, f)]
+        return "-".join([self.family, self.linkage, self.layout, *flags])
+
+    @property
+    def by_value(self):
+        """Whether the family is kept by distinct value."""
+        return self.family in ("negative_binomial", "binomial")
+
+
+def every_case():
+    """All laws that a fit can ask for."""
+    for separate in (False, True):
+        for name in LINKAGES:
+            if name == "known" and not separate:
+                continue  # known bins belong to the second stage of two, whose pattern is fixed
+            for layout in ("full", "diagonal"):
+                yield Case("gaussian", name, layout, separate)
+                if name in ("tail", "known", "curve", "tail-scale"):
+                    yield Case("gaussian", name, layout, separate, True)
+            if LINKAGES[name].mean is None:
+                yield Case("poisson", name, "allocate", separate)
+            if LINKAGES[name].mean is None and name != "known":
+                for family in ("poisson", "gamma", "inverse_gaussian", "negative_binomial"):
+                    yield Case(family, name, "plain", separate)
+        for name in ("single", "rising"):
+            yield Case("binomial", name, "plain", separate)
+
+
+CASES = list(every_case())
+cases = pytest.mark.parametrize("case", CASES, ids=str)
+normal_cases = pytest.mark.parametrize("case", [c for c in CASES if c.layout == "diagonal"], ids=str)
+
+
+def crossing_of(case, size=COUNTS):
+    """The shared law of a case; ``size`` is that of an open table."""
+    data = BareModel(case.family, case.layout == "allocate", case.layout == "diagonal")
+    shared = Shared(
+        dispersion=DISPERSION.get(case.family, 1.6),
+        linkage=LINKAGES[case.linkage].start(),
+        data=None,
+        rate=0.8 if case.separate else None,
+        table_size=size,
+    )
+    return crossing(Law(Pattern(FACTORS), data, control=case.separate), shared, VALUES if case.by_value else None)
+
+
+@dataclass(frozen=True)
+class Side:
+    """Lines of one side before they are made a view: E[log u] and the features of the data model."""
+
+    logs: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    first_top: np.ndarray
+
+    def view(self, dtype=np.float64):
+        """As the kernels read it, stored as ``dtype``."""
+        return make_view(*(np.asarray(a, dtype) for a in (self.logs, self.first, self.second, self.first_top)))
+
+    def take(self, start, stop):
+        """Some of the lines."""
+        return Side(*(a[start:stop] for a in (self.logs, self.first, self.second, self.first_top)))
+
+    def changed(self, **fields):
+        """A copy with some arrays replaced."""
+        return Side(**{**vars(self), **fields})
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of lines and both sides."""
+
+    lines: Lines
+    mine: Side
+    theirs: Side
+
+    def views(self, dtype=np.float64):
+        """What the kernels are called with."""
+        return self.lines, self.mine.view(dtype), self.theirs.view(dtype)
+
+
+def lines_of(case, dtype, rng):
+    """Cells of a block whose second and last lines are empty and one so long that tiles end inside it."""
+    degree = np.array([3, 0, 140, 1, 21, 0])
+    indptr = np.concatenate([[0], np.cumsum(degree)])
+    indices = np.concatenate([np.sort(rng.permutation(OTHERS)[:d]) for d in degree]).astype(np.int32)
+    n = len(indices)
+    group, offset = EMPTY_INT, EMPTY_FLOAT
+    if case.family == "gaussian":
+        values = rng.normal(0.5, 1.5, n)
+        values[0] = 9.0
+    elif case.family in ("gamma", "inverse_gaussian"):
+        values = rng.gamma(2.0, 1.0, n)
+    else:
+        values = rng.choice(VALUES, n)
+    if case.by_value:
+        group = np.searchsorted(VALUES, values).astype(np.int32)
+    if case.linkage == "known":
+        group = rng.integers(0, BINS.size, n).astype(np.int32)
+    if case.offset:
+        offset = rng.normal(0.0, 0.5, n)
+    return Lines(indptr.astype(np.int64), indices, values.astype(dtype), group, offset)
+
+
+def side_of(case, n, rng):
+    """Random lines that the family allows; the features of a Gaussian are moments of some normal."""
+    logs, top = rng.normal(-1.0, 1.0, (n, FACTORS)), np.zeros(n)
+    if case.layout == "full":
+        first = rng.normal(0.0, 0.7, (n, RANK))
+        root = 0.3 * rng.normal(size=(n, RANK, RANK))
+        second = pack(first[:, :, None] * first[:, None, :] + root @ root.transpose(0, 2, 1))
+    elif case.layout == "diagonal":
+        first, second = rng.normal(0.0, 0.7, (n, RANK)), rng.uniform(0.05, 0.4, (n, RANK))
+    elif case.layout == "allocate":
+        logs_of_lines = rng.normal(-0.5, 0.8, (n, RANK))
+        top = logs_of_lines.max(axis=1)
+        first = np.exp(logs_of_lines - top[:, None])
+        second = np.exp(logs_of_lines) * rng.uniform(1.1, 1.6, (n, RANK))
+    else:
+        first, second = rng.normal(-0.4, 0.3, (n, 2)), np.sqrt(rng.uniform(0.3, 1.2, (n, 2)))
+    return Side(logs, first, second, top)
+
+
+def block_of(case, dtype=np.float64, seed=0):
+    """The lines and both sides of a case; the inverse Gaussian needs E[Ψ] < 0."""
+    rng = np.random.default_rng(seed)
+    lines = lines_of(case, dtype, rng)
+    mine, theirs = side_of(case, LINES, rng), side_of(case, OTHERS, rng)
+    if case.family == "inverse_gaussian":
+        theirs = theirs.changed(second=-theirs.second)
+    return Block(lines, mine, theirs)
+
+
+def agree(found, expected, tolerance, sums=True):
+    """Compare two expectations, but for q(n): its layout is the backend's own, and ``statistics`` show it."""
+    assert bool(found.short) is bool(expected.short) is False
+    for name in ("pattern", "linear", "quadratic") if sums else ("pattern",):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), **tolerance, err_msg=name)
+    np.testing.assert_allclose(found.log_z, expected.log_z, **tolerance)
+    np.testing.assert_allclose(found.counted, expected.counted, **tolerance)
+
+
+def tolerance_of(table, dtype):
+    """Open sums stop early, closed ones do not."""
+    return (OPEN_CLOSE if table.kind == OPEN else CLOSE)[dtype]
+
+
+# --- expect and statistics --------------------------------------------------------------------------------
+
+
+def test_every_kind_and_family_is_here():
+    assert {LINKAGES[c.linkage].bins for c in CASES} == set(KINDS)
+    assert {c.family for c in CASES} == set(FAMILIES)
+
+
+@dtypes
+@others
+@cases
+def test_expect_and_statistics_equal_the_reference(case, backend, dtype):
+    block, table = block_of(case, dtype), crossing_of(case)
+    kernels, reference = choose(backend), choose("reference")
+    tolerance = tolerance_of(table, dtype)
+    found, expected = (k.expect(*block.views(dtype), table) for k in (kernels, reference))
+    agree(found, expected, tolerance)
+    after = Block(block.lines, block.mine.changed(first=0.9 * block.mine.first), block.theirs).views(dtype)
+    vectors, by_value = kernels.statistics(*after, table, found)
+    exact, exact_by_value = reference.statistics(*after, table, expected)
+    np.testing.assert_allclose(vectors, exact, **tolerance)
+    np.testing.assert_allclose(by_value, exact_by_value, **tolerance)
+
+
+@both
+@cases
+def test_weights_of_single_cells_add_up_to_the_sums(case, backend):
+    """``weigh`` gives cell by cell what ``expect`` sums."""
+    block, table, kernels = block_of(case), crossing_of(case), choose(backend)
+    if case.layout == "allocate":
+        pytest.skip("an allocating model shares y among components before it sums")
+    found, sums = kernels.weigh(*block.views(), table), kernels.expect(*block.views(), table)
+    agree(found, sums, {"rtol": 1e-12, "atol": 1e-13}, sums=False)
+    linear, quadratic = found.cellwise[:2]
+    lines = block.lines
+    major = np.repeat(np.arange(LINES), np.diff(lines.indptr))
+    for weight, features, expected in (
+        (linear, block.theirs.first, sums.linear),
+        (quadratic, block.theirs.second, sums.quadratic),
+    ):
+        total = np.zeros(expected.shape)
+        np.add.at(total, major, weight[:, None] * features[lines.indices])
+        np.testing.assert_allclose(total, expected, rtol=1e-11, atol=1e-11)
+
+
+@both
+@cases
+def test_q_sums_to_one_and_vectors_count_the_cells(case, backend):
+    block, table = block_of(case), crossing_of(case)
+    found = choose(backend).expect(*block.views(), table)
+    vectors, by_value = choose(backend).statistics(*block.views(), table, found)
+    assert vectors[0].sum() == pytest.approx(len(block.lines.values), rel=1e-12)
+    if case.by_value:
+        cells_of_value = np.bincount(block.lines.group, minlength=len(VALUES))
+        np.testing.assert_allclose(by_value.sum(axis=1), cells_of_value, rtol=1e-12, atol=1e-14)
+    if table.kind == KNOWN:
+        np.testing.assert_allclose(vectors[0], np.bincount(block.lines.group, minlength=3), rtol=1e-15)
+
+
+@both
+@cases
+def test_lines_without_cells_receive_nothing(case, backend):
+    found = choose(backend).expect(*block_of(case).views(), crossing_of(case))
+    for empty in (1, LINES - 1):
+        for part in (found.pattern, found.linear, found.quadratic):
+            assert not part[empty].any()
+
+
+@both
+def test_block_without_cells(backend):
+    block, table = block_of(Case("gaussian", "tail")), crossing_of(Case("gaussian", "tail"))
+    indices, values = block.lines.indices[:0], block.lines.values[:0]
+    nothing = Lines(np.zeros(LINES + 1, np.int64), indices, values, EMPTY_INT, EMPTY_FLOAT)
+    empty = Block(nothing, block.mine, block.theirs).views()
+    found = choose(backend).expect(*empty, table)
+    assert found.log_z == 0.0 and found.counted == 0.0 and not found.short
+    assert not found.pattern.any() and not found.linear.any() and not found.quadratic.any()
+    assert not choose(backend).statistics(*empty, table, found)[0].any()
+
+
+@both
+@cases
+def test_blocks_of_lines_concatenate_to_the_whole(case, backend):
+    block, table, kernels = block_of(case), crossing_of(case), choose(backend)
+    whole = kernels.expect(*block.views(), table)
+    parts, vectors = [], 0.0
+    for start, stop in ((0, 2), (2, 3), (3, LINES)):
+        part = shard(block, start, stop).views()
+        found = kernels.expect(*part, table)
+        vectors = vectors + kernels.statistics(*part, table, found)[0]
+        parts.append(found)
+    for name in ("pattern", "linear", "quadratic"):
+        joined = np.concatenate([getattr(p, name) for p in parts])
+        if backend == "reference":  # vectorised sums may associate differently
+            np.testing.assert_allclose(joined, getattr(whole, name), rtol=1e-13, atol=1e-14)
+        else:
+            np.testing.assert_array_equal(joined, getattr(whole, name))
+    for name in ("log_z", "counted"):
+        assert sum(getattr(p, name) for p in parts) == pytest.approx(getattr(whole, name), rel=1e-13)
+    exact = kernels.statistics(*block.views(), table, whole)[0]
+    np.testing.assert_allclose(vectors, exact, rtol=1e-12, atol=1e-13)
+
+
+def shard(block, start, stop):
+    """Some lines of a block, with their cells."""
+    lines = block.lines
+    cells = slice(int(lines.indptr[start]), int(lines.indptr[stop]))
+    group, offset = (a[cells] if a.size else a for a in (lines.group, lines.offset))
+    indptr = lines.indptr[start : stop + 1] - lines.indptr[start]
+    part = Lines(indptr, lines.indices[cells], lines.values[cells], group, offset)
+    return Block(part, block.mine.take(start, stop), block.theirs)
+
+
+# --- underflow and short tables ---------------------------------------------------------------------------
+
+
+def opposed(case, dtype, depth=-800.0):
+    """A block whose lines and others use different factors: every inner product of weights underflows."""
+    block = block_of(case, dtype)
+    one, two = np.full((LINES, FACTORS), depth), np.full((OTHERS, FACTORS), depth)
+    one[:, 0], two[:, 1] = 0.3, -0.2
+    return Block(block.lines, block.mine.changed(logs=one), block.theirs.changed(logs=two))
+
+
+CLOSED_AND_OPEN = ("single", "tail", "parity", "curve", "falling", "tail-shift")
+UNDERFLOW = [Case("gaussian", name) for name in CLOSED_AND_OPEN]
+UNDERFLOW += [Case("gaussian", name, separate=True) for name in ("tail", "known")]
+UNDERFLOW += [Case("gaussian", "tail", "diagonal")]
+UNDERFLOW += [Case("poisson", "rising", "allocate"), Case("gamma", "rising", "plain")]
+
+
+@dtypes
+@both
+@pytest.mark.parametrize("case", UNDERFLOW, ids=str)
+def test_rates_that_underflow_keep_their_logarithm(case, backend, dtype):
+    block, table = opposed(case, dtype), crossing_of(case)
+    found, expected = (choose(b).expect(*block.views(dtype), table) for b in (backend, "reference"))
+    agree(found, expected, tolerance_of(table, dtype))
+    degree = np.diff(block.lines.indptr)
+    # s = e^−799.7 + e^−800.2: one event a cell, shared between the two factors in these proportions
+    log_s = np.logaddexp(-800.0 + 0.3, -800.0 - 0.2)
+    assert found.counted == pytest.approx(degree.sum(), rel=1e-6) or case.separate
+    np.testing.assert_allclose(found.pattern.sum(axis=1), degree, rtol=1e-5)
+    np.testing.assert_allclose(found.pattern[:, 0], degree * np.exp(-799.7 - log_s), rtol=1e-4)
+
+
+OPEN_LAWS = [Case("gaussian", "curve"), Case("gaussian", "rising-scale"), Case("gaussian", "falling")]
+
+
+@both
+@pytest.mark.parametrize("case", OPEN_LAWS, ids=str)
+@pytest.mark.parametrize("separate", [False, True])
+def test_short_table_is_reported(case, separate, backend):
+    case = Case(case.family, case.linkage, case.layout, separate)
+    block, kernels = block_of(case), choose(backend)
+    reported = [bool(kernels.expect(*block.views(), crossing_of(case, size)).short) for size in range(2, 90)]
+    assert reported[0] and not reported[-1]
+    assert reported == sorted(reported, reverse=True)  # once long enough, always long enough
+
+
+@both
+@pytest.mark.parametrize("family", [f for f in FAMILIES if f != "gaussian"])
+@pytest.mark.parametrize("name", ["rising", "curve", "falling"])
+def test_table_that_is_accepted_is_long_enough(family, name, backend):
+    """Whatever rule a backend stops by, a table it accepts gives the sum of a far longer one."""
+    if family == "binomial" and name != "rising":
+        pytest.skip("κφ must be an integer")
+    case = Case(family, name, "plain")
+    block, kernels = block_of(case), choose(backend)
+    exact = choose("reference").expect(*block.views(), crossing_of(case))
+    accepted = 0
+    for size in range(2, 80, 3):
+        found = kernels.expect(*block.views(), crossing_of(case, size))
+        if not found.short:
+            accepted += 1
+            assert found.log_z == pytest.approx(exact.log_z, abs=1e-10)
+    assert accepted > 3
+
+
+@others
+@pytest.mark.parametrize("case", OPEN_LAWS, ids=str)
+def test_table_is_too_short_at_the_same_size(case, backend):
+    block = block_of(case)
+    for size in range(2, 90):
+        table = crossing_of(case, size)
+        found, expected = (choose(b).expect(*block.views(), table) for b in (backend, "reference"))
+        assert bool(found.short) == bool(expected.short), size
+
+
+# --- normal lines -------------------------------------------------------------------------------------------
+
+
+def random_normal_problem(dtype, free, seed=0, n=5):
+    """Sums Σ ωt b and Σ ω bb' of random cells, and a prior."""
+    rng = np.random.default_rng(seed)
+    d = len(free)
+    root = rng.normal(size=(n, d, d))
+    linear = rng.normal(size=(n, d)).astype(dtype)
+    quadratic = pack(root @ root.transpose(0, 2, 1)).astype(dtype)
+    prior = NormalPrior(rng.normal(size=d), rng.uniform(0.5, 2.0, d), np.array(free))
+    return linear, quadratic, rng.normal(size=d), prior
+
+
+@dtypes
+@both
+@pytest.mark.parametrize(
+    "free",
+    [(True,), (True, True, True), (True, True, False), (False, True, True, False), (True, False, True, True)],
+)
+def test_solve_normal_equals_linear_algebra(free, backend, dtype):
+    linear, quadratic, constant, prior = random_normal_problem(dtype, free)
+    mean, spread, log_det = choose(backend).solve_normal(linear, quadratic, constant, prior)
+    on, off = np.flatnonzero(prior.free), np.flatnonzero(~prior.free)
+    whole = unpack(quadratic.astype(np.float64), len(free))
+    for line, matrix in enumerate(whole):
+        precision = matrix[np.ix_(on, on)] + np.diag(prior.precision[on])
+        right = linear[line, on] + prior.precision[on] * prior.mean[on]
+        right = right - matrix[np.ix_(on, off)] @ constant[off]
+        np.testing.assert_allclose(mean[line, on], np.linalg.solve(precision, right), rtol=1e-10, atol=1e-12)
+        np.testing.assert_array_equal(mean[line, off], constant[off])
+        covariance = unpack(spread[line][None], len(free))[0]
+        np.testing.assert_allclose(covariance[np.ix_(on, on)], np.linalg.inv(precision), rtol=1e-10, atol=1e-12)
+        assert not covariance[off].any()
+        assert log_det[line] == pytest.approx(-np.linalg.slogdet(precision)[1], rel=1e-10, abs=1e-12)
+
+
+@both
+def test_solve_normal_where_all_is_known(backend):
+    linear, quadratic, constant, prior = random_normal_problem(np.float64, (False, False))
+    mean, spread, log_det = choose(backend).solve_normal(linear, quadratic, constant, prior)
+    np.testing.assert_array_equal(mean, np.tile(constant, (5, 1)))
+    assert not spread.any() and not log_det.any()
+
+
+def diagonal_prior():
+    """A prior whose second coordinate is known."""
+    mean, precision = np.array([0.2, 0.0, -0.3, 0.1]), np.array([1.3, 1.0, 0.7, 0.9])
+    return NormalPrior(mean, precision, np.array([True, False, True, True]))
+
+
+@dtypes
+@others
+@normal_cases
+def test_descend_equals_the_reference(case, backend, dtype):
+    block, table = block_of(case, dtype), crossing_of(case)
+    tolerance = tolerance_of(table, dtype)
+    prior, kernels, reference = diagonal_prior(), choose(backend), choose("reference")
+    found, mean, variance = kernels.descend(*block.views(dtype), table, prior)
+    exact, exact_mean, exact_variance = reference.descend(*block.views(dtype), table, prior)
+    agree(found, exact, tolerance, sums=False)
+    np.testing.assert_allclose(mean, exact_mean, **tolerance)
+    np.testing.assert_allclose(variance, exact_variance, **tolerance)
+    after = Block(block.lines, block.mine.changed(first=mean, second=variance), block.theirs).views(dtype)
+    vectors, _ = kernels.statistics(*after, table, found)
+    exact_vectors, _ = reference.statistics(*after, table, exact)
+    np.testing.assert_allclose(vectors, exact_vectors, **tolerance)
+
+
+@both
+@normal_cases
+def test_descend_sees_the_same_cells_as_expect(case, backend):
+    block, table = block_of(case), crossing_of(case)
+    found, mean, variance = choose(backend).descend(*block.views(), table, diagonal_prior())
+    expected = choose(backend).expect(*block.views(), table)
+    agree(found, expected, {"rtol": 1e-12, "atol": 1e-13}, sums=False)
+    prior = diagonal_prior()
+    for empty in (1, LINES - 1):  # a line without cells falls back to its prior
+        np.testing.assert_allclose(mean[empty, prior.free], prior.mean[prior.free], rtol=1e-12)
+        np.testing.assert_allclose(variance[empty, prior.free], 1.0 / prior.precision[prior.free], rtol=1e-12)
+
+
+@both
+@pytest.mark.parametrize("offset", [False, True])
+def test_descend_repeated_reaches_the_solution(offset, backend):
+    """Known bins hold the weights, so passes converge to one linear system; variance is 1 / its diagonal."""
+    case = Case("gaussian", "known", "diagonal", True, offset)
+    block, table, prior, kernels = block_of(case), crossing_of(case), diagonal_prior(), choose(backend)
+    lines, moving = block.lines, block
+    for _ in range(150):
+        _, mean, variance = kernels.descend(*moving.views(), table, prior)
+        moving = Block(lines, block.mine.changed(first=mean), block.theirs)
+    on = np.flatnonzero(prior.free)
+    precisions = 1.0 / (DISPERSION["gaussian"] * BINS.table(BINS.size))
+    for line in range(LINES):
+        cells = slice(lines.indptr[line], lines.indptr[line + 1])
+        b, noise = (part[lines.indices[cells]] for part in (block.theirs.first, block.theirs.second))
+        weight = precisions[lines.group[cells]]
+        known = b[:, 1] * block.mine.first[line, 1] + (lines.offset[cells] if offset else 0.0)
+        precision = np.diag(prior.precision[on]) + (b[:, on] * weight[:, None]).T @ b[:, on]
+        precision += np.diag(weight @ noise[:, on])
+        right = (weight * (lines.values[cells] - known)) @ b[:, on] + prior.precision[on] * prior.mean[on]
+        np.testing.assert_allclose(mean[line, on], np.linalg.solve(precision, right), rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(variance[line, on], 1.0 / np.diag(precision), rtol=1e-12)
+        assert mean[line, 1] == block.mine.first[line, 1] and variance[line, 1] == 0.0
+
+
+@both
+def test_descend_reports_a_short_table(backend):
+    case = Case("gaussian", "curve", "diagonal")
+    found, _, _ = choose(backend).descend(*block_of(case).views(), crossing_of(case, 2), diagonal_prior())
+    assert found.short
+
+
+def test_unknown_backend_is_refused():
+    with pytest.raises(ValueError, match="reference"):
+        choose("fortran")

@@ -1,0 +1,122 @@
+"""Right after each update the bound with q(n) held is flat in what was updated (theory §14).
+
+Slopes are central differences of the bound by enumeration. A monotone bound does not catch a wrong
+denominator; a slope does.
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import updates
+from problems import LEARNED, LEARNED_MEAN, MODELS, advanced, every, problem, small_cells
+from updates import Objective, stages
+
+import nmar.kernels.reference
+
+COUNTS = 60
+# bounds near 40: rounding over a step of 1e-4 leaves 1e-9, curvature of third order about as much
+FLAT = 1e-6
+# location tables alternate with σ² until the objective gains less than 1e-12 of itself: slopes near √(1e-10)
+FLAT_MEAN = 2e-4
+CASES = [(model, link, False) for model, link in every(LEARNED, LEARNED_MEAN)]
+CASES += [(m, link, True) for m, link in every(LEARNED, LEARNED_MEAN) if m in ("full", "poisson")]
+
+
+@cache
+def around(model, link, control=False, axis=0, sweeps=2, backend="numba", hide=False):
+    """The objective held at a state two sweeps on, and the states after each separate update."""
+    cells = small_cells(MODELS[model].family, (3, 3), seed=6)
+    hidden = None
+    if hide:
+        hidden, cells = cells.select(cells.row_index == 1), cells.select(cells.row_index != 1)
+    linkage = {**LEARNED, **LEARNED_MEAN}[link]
+    started = problem(model, linkage, cells, control=control, hidden=hidden, seed=1)
+    state = advanced(started, sweeps)
+    return started, Objective(started, state, COUNTS), dict(stages(started, state, axis, backend))
+
+
+def flat(slopes, tolerance=FLAT):
+    """Whether all slopes vanish."""
+    return np.all(np.abs(slopes) < tolerance)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(("model", "link", "control"), [c for c in CASES if "plain" not in c[0]])
+def test_pattern_update_is_stationary(model, link, control, axis):
+    _, objective, after = around(model, link, control, axis)
+    assert flat(updates.weights_slopes(objective, after["weights"], axis))
+    assert flat(updates.activity_slopes(objective, after["activity"], axis))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("control", [False, True])
+def test_pattern_update_is_stationary_with_hidden_cells(control, axis):
+    _, objective, after = around("full", "linear", control, axis, hide=True)
+    assert objective.hidden
+    assert flat(updates.weights_slopes(objective, after["weights"], axis))
+    assert flat(updates.activity_slopes(objective, after["activity"], axis))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(("model", "link", "control"), [c for c in CASES if c[0].startswith("full")])
+def test_full_normal_update_is_stationary(model, link, control, axis):
+    _, objective, after = around(model, link, control, axis)
+    assert flat(updates.mean_slopes(objective, after["data"], axis))
+    assert flat(updates.spread_slopes(objective, after["data"], axis))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(("model", "link"), [c[:2] for c in CASES if c[0].startswith("diagonal")])
+def test_diagonal_update_is_stationary(model, link, axis, monkeypatch):
+    """Two passes leave the last coordinate at its optimum; with many passes all of them are."""
+    started, objective, after = around(model, link, False, axis)
+    last = np.flatnonzero(started.law.data.axes[axis].free)[-1:]
+    assert flat(updates.mean_slopes(objective, after["data"], axis, last))
+    assert flat(updates.spread_slopes(objective, after["data"], axis))
+    monkeypatch.setattr(nmar.kernels.reference, "PASSES", 400)
+    _, objective, after = around(model, link, False, axis, backend="reference")
+    assert flat(updates.mean_slopes(objective, after["data"], axis))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(("link", "control"), [c[1:] for c in CASES if c[0] == "poisson"])
+def test_poisson_product_update_is_stationary(link, control, axis):
+    _, objective, after = around("poisson", link, control, axis)
+    assert flat(updates.lines_slopes(objective, after["lines"], axis))
+    assert flat(updates.scale_slopes(objective, after["data"], axis))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(("model", "link", "control"), CASES)
+def test_shared_parameters_are_stationary(model, link, control, axis):
+    _, objective, after = around(model, link, control, axis)
+    mean_linkage = link in LEARNED_MEAN
+    for name, slopes in updates.shared_slopes(objective, after["linkage"]).items():
+        assert flat(slopes, FLAT_MEAN if mean_linkage else FLAT), (name, slopes)
+    if control:
+        assert abs(updates.rate_slope(objective, after["rate"])) < FLAT
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("model", [m for m in MODELS if m != "poisson"])
+def test_prior_variances_are_stationary(model, axis):
+    started, objective, after = around(model, "free", False, axis)
+    learned = np.flatnonzero(started.law.data.axes[axis].learned)
+    if axis == started.law.lead:
+        learned = learned[learned >= 2]  # factors of the leading axis keep unit prior variance
+    slopes = updates.prior_slopes(objective, after["learn"], axis, learned)
+    assert flat(slopes), slopes
+    fixed = np.setdiff1d(np.arange(2), learned)
+    np.testing.assert_array_equal(after["learn"].shared.data.variance[axis][fixed], 1.0)
+
+
+@pytest.mark.parametrize("model", ["full", "poisson"])
+def test_slopes_see_a_state_that_was_not_updated(model):
+    """The counterpart: before their updates the same slopes are far from 0."""
+    _, objective, after = around(model, "free")
+    assert not flat(updates.weights_slopes(objective, after["start"], 0), 1e-2)
+    own = updates.mean_slopes if model == "full" else updates.lines_slopes
+    assert not flat(own(objective, after["start"], 0), 1e-2)
+    for slopes in updates.shared_slopes(objective, after["start"]).values():
+        assert not flat(slopes, 1e-3)
