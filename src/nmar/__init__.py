@@ -30,6 +30,8 @@ _PUBLIC = {
     "Geometric": "nmar.prob.linkage",
     "Free": "nmar.prob.linkage",
     "CCPF": "nmar.estimators.ccpf",
+    "Minibatch": "nmar.fit.schedule",
+    "Entrywise": "nmar.fit.entrywise",
     "load": "nmar.estimators.ccpf",
     "compare": "nmar.report.compare",
     "missingness_test": "nmar.report.missingness",

@@ -305,10 +305,8 @@ def test_blocks_of_lines_concatenate_to_the_whole(case, backend):
         parts.append(found)
     for name in ("pattern", "linear", "quadratic"):
         joined = np.concatenate([getattr(p, name) for p in parts])
-        if backend == "reference":  # vectorised sums may associate differently
-            np.testing.assert_allclose(joined, getattr(whole, name), rtol=1e-13, atol=1e-14)
-        else:
-            np.testing.assert_array_equal(joined, getattr(whole, name))
+        # to rounding: where a cell falls in a tile may change how its inner products associate
+        np.testing.assert_allclose(joined, getattr(whole, name), rtol=1e-13, atol=1e-14)
     for name in ("log_z", "counted"):
         assert sum(getattr(p, name) for p in parts) == pytest.approx(getattr(whole, name), rel=1e-13)
     exact = kernels.statistics(*block.views(), table, whole)[0]

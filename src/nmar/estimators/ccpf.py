@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-import logging
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
 
 from nmar.data.cells import Cells
+from nmar.estimators.asking import Asking, as_cells
+from nmar.estimators.hooks import CallbackSupport, sweep_hooks, with_callbacks
+from nmar.estimators.learned import Learned
+from nmar.fit.callbacks import Callback, Control, signals
+from nmar.fit.checkpoint import checkpoint as open_checkpoint
+from nmar.fit.foldin import fold_in, loadings
+from nmar.fit.grow import go_on
 from nmar.fit.options import Options
+from nmar.fit.schedule import Minibatch, is_stream
 from nmar.fit.stop import StopRule
+from nmar.fit.stream import train_stream
 from nmar.fit.train import Fitted, train
 from nmar.models.settings import Factorization
-from nmar.posterior import posterior as ask
-from nmar.posterior.recommend import recommend
 from nmar.posterior.store import load as load_record
 from nmar.posterior.store import save as save_record
 from nmar.report.progress import progress
 
 Array = NDArray[Any]
-Unknown = Literal["error", "prior"]
-
-log = logging.getLogger("nmar")
 
 
-def as_cells(X: Any) -> Cells:
-    """Cells from what a user passes: Cells, a scipy sparse matrix, or a dense array with NaN where missing."""
-    if isinstance(X, Cells):
-        return X
-    if sparse.issparse(X):
-        return Cells.from_scipy(X)
-    return Cells.from_dense(X)
-
-
-class CCPF(BaseEstimator):
+class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
     """Coupled compound Poisson factorization: a model of the values and of which of them are observed.
 
     Unstored entries of a sparse matrix are *missing* here, not zero; a stored 0 is an observed 0.
@@ -51,8 +45,9 @@ class CCPF(BaseEstimator):
         How the dispersion of a value depends on the latent count of its cell.
     factors : int, default 10
         Components of the missingness pattern (the paper's K).
-    solver : {"batch"}, default "batch"
-        Coordinate ascent over all cells.
+    solver : {"batch", "minibatch", "entrywise"}, :class:`nmar.Minibatch` or :class:`nmar.Entrywise`
+        Coordinate ascent over all cells (default); mini-batches of rows, also from a stream; or the paper's
+        algorithm 1, cell by cell.
     control : bool, default False
         Fit the tail-only control instead: the same scale mixture, unrelated to the pattern.
     max_iter, tol : stop after this many sweeps, or when a sweep raises the bound by less than ``tol`` of itself
@@ -75,6 +70,9 @@ class CCPF(BaseEstimator):
     bound_trace_, valid_trace_, seconds_trace_ : one entry per sweep
     n_iter_ : number of sweeps
     stop_reason_ : why the fit ended
+    choices_ : what ``linkage="auto"`` tried, best first, with the distance to the best and its standard error
+    labels_, responsibilities_ : clusters (``Mixture``)
+    coefficients_ : coefficients with standard deviations by covariate name (``Regression``)
 
     Examples
     --------
@@ -91,7 +89,7 @@ class CCPF(BaseEstimator):
         data: Any = None,
         linkage: Any = "free",
         factors: int = 10,
-        solver: str = "batch",
+        solver: Any = "batch",
         control: bool = False,
         max_iter: int = 200,
         tol: float = 1e-4,
@@ -125,8 +123,6 @@ class CCPF(BaseEstimator):
     # --- fit ----------------------------------------------------------------------------------------------------
 
     def _options(self) -> Options:
-        if self.solver != "batch":
-            raise ValueError(f"solver={self.solver!r} is not available; use 'batch'")
         return Options(
             data=Factorization() if self.data is None else self.data,
             linkage=self.linkage,
@@ -139,27 +135,131 @@ class CCPF(BaseEstimator):
             n_jobs=self.n_jobs,
             seed=self.random_state,
             stop=StopRule(self.max_iter, self.tol, self.patience, max_time=self.max_time),
+            solver=self.solver,
         )
 
-    def fit(self, X: Any, y: None = None, *, valid: Any = None, hidden: Any = None) -> Self:
+    @with_callbacks
+    def fit(
+        self,
+        X: Any,
+        y: None = None,
+        *,
+        valid: Any = None,
+        hidden: Any = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: int = 10,
+        resume: bool = False,
+    ) -> Self:
         """Learn from observed cells.
 
         Parameters
         ----------
         X : Cells, scipy sparse matrix, or dense array with NaN where missing
+            With ``solver="minibatch"`` also a stream: an iterable of Cells on common columns, or a function that
+            returns an iterator of them. Only one batch is in memory at a time; the fitted model knows all columns
+            and the rows of the last batch, and others are folded in (:meth:`fold_in`).
         y : ignored
         valid : cells on which to stop; the best state is kept. They are hidden from the pattern.
         hidden : cells known to be held out: neither observed nor missing
+        callbacks : functions called after each sweep with a record (``iteration``, ``bound``, ``validation``,
+            ``seconds``, ``state``); one that returns True stops the fit
+        checkpoint : folder in which the run is kept, atomically, ``every`` so many sweeps and at the end
+        every : sweeps between checkpoints
+        resume : go on from the newest good checkpoint of the same cells and options, to bit-identical results;
+            without one the fit starts anew
+
+        Notes
+        -----
+        Ctrl-C and SIGTERM end the fit after the sweep at hand and keep the model; ``stop_reason_`` says so.
+        """
+        options = self._options()
+        control = Control((*callbacks, *sweep_hooks(self, options.stop.max_iter)))
+        with signals(control):
+            if is_stream(X):
+                if any(part is not None for part in (valid, hidden, checkpoint)):
+                    raise ValueError("a stream takes no valid, hidden or checkpoint; fit Cells for those")
+                if not (options.solver == "minibatch" or isinstance(options.solver, Minibatch)):
+                    raise ValueError("a stream of batches needs solver='minibatch'")
+                fitted = train_stream(X, options, control)
+                self.__dict__.pop("_seen", None)
+            else:
+                fitted = self._train(as_cells(X), options, control, (valid, hidden), (checkpoint, every, resume))
+        self._keep(fitted)
+        return self
+
+    def _train(
+        self, cells: Cells, options: Options, control: Control, parts: tuple[Any, Any], keep: tuple[Any, int, bool]
+    ) -> Fitted:
+        valid, hidden = (None if part is None else as_cells(part) for part in parts)
+        kept = open_checkpoint(*keep, options, cells, valid, hidden)
+        with progress(self.verbose, options.stop.max_iter) as watch:
+            fitted = train(cells, options, valid, hidden, watch, control, kept)
+        self._seen, self._hidden = cells, hidden
+        return fitted
+
+    def partial_fit(self, X: Any, y: None = None, *, sweeps: int = 20, duplicates: str = "last") -> Self:
+        """Learn from more cells: of known rows and columns, of new rows, of new columns.
+
+        Parameters
+        ----------
+        X : more observed cells, as in :meth:`fit`; ids not seen so far are appended to the axes
+        y : ignored
+        sweeps : sweeps over all cells at most; fewer where the bound settles (``tol``)
+        duplicates : what to do with a cell seen before: "last" takes the new value, "error" refuses
+
+        Notes
+        -----
+        The first call is a :meth:`fit`. Later ones keep every cell seen so far and sweep on from the present model,
+        so nothing is forgotten; memory and time of a call grow with all cells, not with the new ones. Ten slices of
+        MovieLens-1M end within a few thousandths of a nat of one fit on everything (docs/experiments/solvers.md).
+        A loaded model holds no cells: fit again, or fold in.
         """
         cells = as_cells(X)
+        if not hasattr(self, "posterior_"):
+            return self.fit(cells)
+        if not hasattr(self, "_seen"):
+            raise ValueError("partial_fit needs the cells seen so far, which a loaded or streamed model does not hold")
         options = self._options()
-        held_out = None if valid is None else as_cells(valid)
-        away = None if hidden is None else as_cells(hidden)
-        with progress(self.verbose, options.stop.max_iter) as watch:
-            fitted = train(cells, options, valid=held_out, hidden=away, watch=watch)
+        options = replace(options, stop=replace(options.stop, max_iter=min(sweeps, options.stop.max_iter)))
+        everything = self._seen.concat(cells, duplicates=duplicates)  # type: ignore[arg-type]
+        control = Control()
+        with signals(control):
+            fitted = go_on(self.posterior_, everything, options, control)
         self._keep(fitted)
-        self._seen = cells
+        self._seen = everything
         return self
+
+    def fold_in(self, X: Any, axis: Literal["rows", "cols"] = "rows") -> CCPF:
+        """A model of new rows (or columns) given the fitted columns (or rows), which stay as they are.
+
+        Parameters
+        ----------
+        X : observed cells of the new lines, on the ids of the fitted other axis
+        axis : "rows" or "cols"
+
+        Returns
+        -------
+        CCPF
+            A model whose rows (or columns) are the new ones. Each is converged by itself, so it does not depend on
+            what else is folded in. One without cells has the prior, with its wide intervals.
+        """
+        if axis not in ("rows", "cols"):
+            raise ValueError(f"axis={axis!r}; use 'rows' or 'cols'")
+        cells = as_cells(X)
+        model = clone(self)
+        where = 0 if axis == "rows" else 1
+        model.posterior_ = fold_in(self._fitted(), cells, where, n_jobs=self.n_jobs, backend=self.backend)
+        for name in ("bound_trace_", "valid_trace_", "seconds_trace_", "n_iter_", "stop_reason_"):
+            setattr(model, name, getattr(self, name))
+        known = model.posterior_
+        model._seen = cells.align(known.rows, known.cols)
+        return model
+
+    def transform(self, X: Any) -> Array:
+        """Posterior mean factors of new rows given the fitted columns: (rows, rank). See :meth:`fold_in`."""
+        found = fold_in(self._fitted(), as_cells(X), 0, n_jobs=self.n_jobs, backend=self.backend)
+        return loadings(found, 0)
 
     def _keep(self, fitted: Fitted) -> None:
         self.posterior_ = fitted.posterior
@@ -168,11 +268,7 @@ class CCPF(BaseEstimator):
         self.seconds_trace_ = np.array(fitted.trace.seconds)
         self.n_iter_ = fitted.trace.iterations
         self.stop_reason_ = fitted.reason
-
-    def _fitted(self) -> ask.Posterior:
-        if not hasattr(self, "posterior_"):
-            raise NotFittedError("this CCPF is not fitted yet; call fit(cells) first")
-        return self.posterior_
+        self.choices_ = fitted.choices
 
     @property
     def linkage_(self) -> Any:
@@ -183,90 +279,6 @@ class CCPF(BaseEstimator):
     def dispersion_(self) -> float:
         """σ² of the Gaussian, κ of the other families."""
         return self._fitted().state.shared.dispersion
-
-    # --- ask ----------------------------------------------------------------------------------------------------
-
-    def _positions(self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown) -> tuple[ask.Posterior, Array, Array]:
-        known = self._fitted()
-        i = known.rows.positions(np.atleast_1d(np.asarray(rows)), unknown=unknown)
-        j = known.cols.positions(np.atleast_1d(np.asarray(cols)), unknown=unknown)
-        if len(i) != len(j):
-            raise ValueError(f"rows has length {len(i)} and cols {len(j)}; give one id of each per entry")
-        return (known.extended() if unknown == "prior" else known), i, j
-
-    def log_density(self, cells: Any, plugin: bool = False, unknown: Unknown = "error") -> Array:
-        """log p(y | observed) of each cell, in row-major order."""
-        data = as_cells(cells)
-        rows, cols = data.pairs()
-        model, i, j = self._positions(data.row_ids[rows], data.col_ids[cols], unknown)
-        return ask.log_density(model, i, j, data.values, plugin)
-
-    def log_likelihood(
-        self, cells: Any, plugin: bool = False, per_cell: bool = False, unknown: Unknown = "error"
-    ) -> Any:
-        """Mean log likelihood in nats per observed cell.
-
-        Parameters
-        ----------
-        plugin : False integrates over the data model's posterior; True is the paper's L_NM
-        per_cell : return the array instead of its mean
-        unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
-        """
-        each = self.log_density(cells, plugin, unknown)
-        return each if per_cell else float(each.mean())
-
-    def score(self, X: Any, y: None = None) -> float:
-        """Mean predictive log likelihood per observed cell."""
-        return self.log_likelihood(X)
-
-    def predict_entries(
-        self, rows: ArrayLike, cols: ArrayLike, return_std: bool = False, unknown: Unknown = "error"
-    ) -> Any:
-        """E[y | observed] of entries given by id, and its standard deviation if asked."""
-        model, i, j = self._positions(rows, cols, unknown)
-        mean, variance = ask.mean_and_variance(model, i, j)
-        return (mean, np.sqrt(variance)) if return_std else mean
-
-    def interval(
-        self, rows: ArrayLike, cols: ArrayLike, level: float = 0.9, unknown: Unknown = "error"
-    ) -> tuple[Array, Array]:
-        """Central prediction interval of y given that it is observed."""
-        if not 0.0 < level < 1.0:
-            raise ValueError(f"level={level!r}; give a probability between 0 and 1")
-        model, i, j = self._positions(rows, cols, unknown)
-        found = ask.quantiles(model, i, j, (0.5 - level / 2, 0.5 + level / 2))
-        return found[:, 0], found[:, 1]
-
-    def sample(
-        self, rows: ArrayLike, cols: ArrayLike, n: int = 100, seed: Any = None, unknown: Unknown = "error"
-    ) -> Array:
-        """Draws from p(y | observed): (entries, n)."""
-        model, i, j = self._positions(rows, cols, unknown)
-        return ask.sample(model, i, j, n, np.random.default_rng(seed))
-
-    def observed_probability(self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown = "error") -> Array:
-        """P(observed) = 1 − exp(−Λ) of entries given by id."""
-        model, i, j = self._positions(rows, cols, unknown)
-        return -np.expm1(-model.rates(i, j))
-
-    def recommend(
-        self,
-        rows: ArrayLike,
-        n: int = 10,
-        exclude_seen: bool = True,
-        by: Literal["value", "observed", "expected"] = "value",
-    ) -> tuple[Array, Array]:
-        """The ``n`` best columns of each row, by expected value, P(observed), or their product.
-
-        Returns column ids and scores, both (rows, n).
-        """
-        known = self._fitted()
-        if exclude_seen and not hasattr(self, "_seen"):
-            raise ValueError("exclude_seen=True needs the training cells, which a loaded model does not hold")
-        lines = known.rows.positions(np.atleast_1d(np.asarray(rows)), unknown="error")
-        seen = self._seen.by(0) if exclude_seen else None
-        which, score = recommend(known, lines, n, by, seen)
-        return known.cols.ids[which], score
 
     # --- keep ---------------------------------------------------------------------------------------------------
 

@@ -7,13 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from nmar.fit.entrywise import Entrywise
+from nmar.fit.schedule import Minibatch
 from nmar.fit.stop import StopRule
 from nmar.models.missingness import Pattern
 from nmar.models.settings import Factorization, Settings, check_choice, check_count
+from nmar.posterior.store import register
 from nmar.prob.linkage import Linkage, linkage
 from nmar.prob.twostage import Quadratic
 
 PRIORS = ("robust", "paper")
+SOLVERS = ("batch", "minibatch", "entrywise")
+
+register(Minibatch, Entrywise)  # a saved model names its solver
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,7 @@ class Options:
     prior : "robust" (η = ζ = 0.3) or "paper" (η from the density)
     starts : starts tried where the linkage has several modes (free); the one with the better bound goes on
     dtype : "float64" or "float32" storage
+    solver : "batch", "minibatch", "entrywise", or settings: :class:`Minibatch`, :class:`Entrywise`
     """
 
     data: Settings = field(default_factory=Factorization)
@@ -42,6 +49,7 @@ class Options:
     n_jobs: int | None = None
     seed: Any = 0
     stop: StopRule = field(default_factory=StopRule)
+    solver: Any = "batch"
 
     def __post_init__(self) -> None:
         check_count("factors", self.factors, 1)
@@ -49,12 +57,20 @@ class Options:
         check_count("starts", self.starts, 1)
         check_choice("prior", self.prior, PRIORS)
         check_choice("dtype", self.dtype, ("float64", "float32"))
+        if not isinstance(self.solver, Minibatch | Entrywise):
+            check_choice("solver", self.solver, SOLVERS)
         if not (np.isfinite(self.stop.tol) and self.stop.tol >= 0):
             raise ValueError(f"tol={self.stop.tol!r}; give a number of at least 0")
         if not hasattr(self.data, "build"):
             raise ValueError(
                 f"data={self.data!r} is not a data model; use nmar.Factorization(10) or another of nmar's models"
             )
+
+    @property
+    def method(self) -> Minibatch | Entrywise | None:
+        """Settings of the stochastic solver, or None for coordinate ascent."""
+        named = {"batch": None, "minibatch": Minibatch(), "entrywise": Entrywise()}
+        return named[self.solver] if isinstance(self.solver, str) else self.solver
 
     @property
     def link(self) -> Linkage:

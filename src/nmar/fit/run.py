@@ -1,21 +1,29 @@
-"""The one loop: sweeps of two half sweeps, each followed by the M-steps from its own statistics."""
+"""The one loop: sweeps of two half sweeps, each followed by the M-steps from its own statistics.
+
+Solvers differ in the :class:`Schedule` handed to :func:`run`, never in the loop: what a sweep visits, how often
+each cell counts and how far the state moves are arguments (:class:`Part`).
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from functools import reduce
+from operator import add
+from typing import Any, Protocol
 
+from nmar.fit.scale import Sums, blend, blend_numbers, counted, recalled
 from nmar.kernels.spec import Kernels
-from nmar.models.coupled import Executor, Law, Observed, State, bound, half_sweep, update_shared
+from nmar.models.coupled import Executor, Info, Law, Observed, State, bound, half_sweep, update_shared
+from nmar.prob.statistics import Statistics
 
 
 @dataclass(frozen=True)
 class Trace:
     """What happened so far, one entry per finished sweep."""
 
-    bound: tuple[float, ...] = ()  # bound of the state each sweep started from
+    bound: tuple[float, ...] = ()  # bound of the state each sweep started from; estimated by a stochastic solver
     valid: tuple[float, ...] = ()  # held-out log likelihood after each sweep, where asked
     seconds: tuple[float, ...] = ()
 
@@ -33,6 +41,94 @@ class Stop(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What a stochastic solver remembers besides the state.
+
+    Attributes
+    ----------
+    steps : steps taken on the other side so far
+    stats : blended n-vectors of the last half sweep of each axis, scaled to the whole matrix
+    lines : leading lines seen so far (streams)
+    kept : n-vectors of each batch's last visit, by axis (batches in memory)
+    sums : what each batch last gave to the other side (batches in memory)
+    counters : visits of rows, columns and so on (entrywise)
+    """
+
+    steps: int = 0
+    stats: tuple[Statistics | None, Statistics | None] = (None, None)
+    lines: int = 0
+    kept: tuple[tuple[Statistics | None, Statistics | None], ...] = ()
+    sums: Sums | None = None
+    counters: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """How a sweep over some leading lines stands for all of them.
+
+    Attributes
+    ----------
+    share : lines of the whole over lines of the part, I/|B|
+    scale : how often each summed cell counts: I/|B|, or I over all lines whose sums are remembered
+    step : how far the other side and what is shared move to their targets; 1 is coordinate ascent
+    local : half sweeps of the leading lines before the other side's
+    batch : its number where sums of the batches are remembered, else −1
+    """
+
+    share: float = 1.0
+    scale: float = 1.0
+    step: float = 1.0
+    local: int = 1
+    batch: int = -1
+
+    @property
+    def weight(self) -> float:
+        """Weight of the part's averages beside what was known: the step, or its share of the lines remembered."""
+        return self.step if self.batch < 0 else min(1.0, self.scale / self.share)
+
+
+WHOLE = Part()
+
+
+@dataclass(frozen=True, eq=False)
+class Around:
+    """What a sweep needs besides the state: data, law, and where it runs."""
+
+    observed: Observed
+    law: Law
+    kernels: Kernels
+    executor: Executor
+
+
+class Schedule(Protocol):
+    """What one entry of the trace is made of."""
+
+    def advance(self, state: State, memory: Memory, around: Around) -> tuple[State, Memory, float]:
+        """The state and the memory after one sweep, and the bound of the state it started from."""
+        ...
+
+
+class FullSweeps:
+    """Coordinate ascent: every sweep sees every cell."""
+
+    def advance(self, state: State, memory: Memory, around: Around) -> tuple[State, Memory, float]:
+        """One sweep over all cells."""
+        return sweep_part(state, memory, around, WHOLE)
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """A run so far: everything needed to go on with it (a checkpoint holds this)."""
+
+    state: State
+    trace: Trace = Trace()
+    memory: Memory = field(default_factory=Memory)
+    best: State | None = None  # by validation
+    best_score: float = float("-inf")
+    seed: Any = None
+
+
 @dataclass(frozen=True)
 class Fit:
     """Result of a run."""
@@ -40,43 +136,97 @@ class Fit:
     state: State
     trace: Trace
     reason: str = "max_iter"
-    extra: dict[str, object] = field(default_factory=dict)
+    progress: Progress | None = None
+
+
+def sweep_part(state: State, memory: Memory, around: Around, part: Part) -> tuple[State, Memory, float]:
+    """Update the leading lines given, then take a step on the other side and on what is shared.
+
+    With ``WHOLE`` this is a sweep of coordinate ascent. Otherwise the leading lines are those of a batch: their
+    update is exact; the other side's E-step is fresh, its data sums count ``scale`` times, and its natural
+    parameters move a fraction ``step`` (theory.md, Stochastic scalings).
+    """
+    law, first = around.law, 0.0
+    for axis in (law.lead, 1 - law.lead):
+        leads = axis == law.lead
+        used = around if leads else counted(recalled(around, state, memory.sums, part.batch), part.scale)
+        for turn in range(part.local if leads else 1):
+            pair, info, size = half_sweep(axis, state, used.observed, used.law, used.kernels, used.executor)
+            if leads and turn == 0:
+                first = _bound(state, info.log_z, around, part.share)
+            if not leads:
+                pair = blend(state.sides[axis], pair, part.step, law)
+            state = State(state.sides, replace(state.shared, table_size=size)).with_side(axis, pair)
+        memory = _remember(memory, axis, info.stats, part)
+        held = memory.stats[axis]
+        assert held is not None
+        shared = update_shared(axis, state, Info(info.log_z, held), law)
+        data = blend_numbers(state.shared.data, shared.data, part.weight if leads else 1.0)
+        state = State(state.sides, replace(shared, data=data))
+    return state, replace(memory, steps=memory.steps + 1), first
+
+
+def _remember(memory: Memory, axis: int, stats: Statistics, part: Part) -> Memory:
+    """n-vectors scaled to the whole matrix and blended with those of earlier batches."""
+    old, new = memory.stats[axis], stats.scale(part.scale)
+    if part.batch >= 0:
+        batches = list(memory.kept)
+        mine = batches[part.batch]
+        batches[part.batch] = (stats, mine[1]) if axis == 0 else (mine[0], stats)
+        memory = replace(memory, kept=tuple(batches))
+        new = reduce(add, [each for b in batches if (each := b[axis]) is not None]).scale(part.scale)
+    if old is not None and part.step < 1.0:
+        new = old.scale(1.0 - part.step) + new.scale(part.step)
+    kept = (new, memory.stats[1]) if axis == 0 else (memory.stats[0], new)
+    return replace(memory, stats=kept)
+
+
+def _bound(state: State, log_z: float, around: Around, scale: float) -> float:
+    """The bound; from a part of the leading lines an unbiased estimate of it: their terms count ``scale`` times."""
+    value = bound(state, log_z, around.law, around.observed)
+    if scale == 1.0:
+        return value
+    lead = around.law.lead
+    empty = state.with_side(lead, state.sides[lead].take(slice(0, 0)))
+    rest = bound(empty, 0.0, around.law, replace(around.observed, hidden=None))
+    return scale * (value - rest) + rest
 
 
 def sweep(state: State, observed: Observed, law: Law, kernels: Kernels, executor: Executor) -> tuple[State, float]:
     """Update the leading axis, then the other; returns the new state and the bound of the old one."""
-    first = 0.0
-    for axis in (law.lead, 1 - law.lead):
-        pair, info, size = half_sweep(axis, state, observed, law, kernels, executor)
-        if axis == law.lead:
-            first = bound(state, info.log_z, law, observed)
-        state = State(state.sides, replace(state.shared, table_size=size)).with_side(axis, pair)
-        state = State(state.sides, update_shared(axis, state, info, law))
-    return state, first
+    state, _, value = sweep_part(state, Memory(), Around(observed, law, kernels, executor), WHOLE)
+    return state, value
 
 
 def run(
-    state: State,
-    observed: Observed,
-    law: Law,
-    kernels: Kernels,
-    executor: Executor,
+    progress: Progress,
+    around: Around,
     stop: Stop,
-    after: Callable[[State, Trace], Trace] | None = None,
+    after: Callable[[Progress], Progress] | None = None,
+    schedule: Schedule | None = None,
+    stopped: Callable[[], str | None] | None = None,
 ) -> Fit:
-    """Sweep until ``stop`` gives a reason.
+    """Sweep until there is a reason to stop.
 
     Parameters
     ----------
-    after : function, optional
-        Called after each sweep with the new state and the trace; may extend the trace (validation, callbacks).
+    progress : where to start, or to go on from
+    around : data, law, kernels, executor
+    stop : looks at the trace after each sweep
+    after : called after each sweep; may extend the trace or the best state (validation), write a checkpoint
+    schedule : what a sweep is; full sweeps by default
+    stopped : asked after each sweep for a reason from outside (a signal, a callback)
     """
-    trace, reason, began = Trace(), None, time.perf_counter()
+    schedule = schedule or FullSweeps()
+    spent = progress.trace.seconds[-1] if progress.trace.seconds else 0.0
+    began = time.perf_counter() - spent
+    reason = stop(progress.trace) if progress.trace.iterations else None
     while reason is None:
-        state, value = sweep(state, observed, law, kernels, executor)
-        now = time.perf_counter() - began
-        trace = Trace((*trace.bound, value), trace.valid, (*trace.seconds, now))
+        state, memory, value = schedule.advance(progress.state, progress.memory, around)
+        old, now = progress.trace, time.perf_counter() - began
+        trace = Trace((*old.bound, value), old.valid, (*old.seconds, now))
+        progress = replace(progress, state=state, memory=memory, trace=trace)
         if after is not None:
-            trace = after(state, trace)
-        reason = stop(trace)
-    return Fit(state, trace, reason)
+            progress = after(progress)
+        reason = stop(progress.trace) or (stopped() if stopped is not None else None)
+    return Fit(progress.state, progress.trace, reason, progress)

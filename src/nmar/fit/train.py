@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,25 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
+from nmar.fit.callbacks import Control
+from nmar.fit.checkpoint import Checkpoint
+from nmar.fit.entrywise import Entrywise, Visits
 from nmar.fit.executor import threads
 from nmar.fit.options import Options
-from nmar.fit.run import Fit, Trace, run
-from nmar.fit.start import Problem, begin
+from nmar.fit.run import Fit, FullSweeps, Progress, Schedule, Trace, run
+from nmar.fit.schedule import Batches, Minibatch
+from nmar.fit.start import seed_sequence
+from nmar.fit.starts import Job, Watch, first_problem, first_state
 from nmar.fit.stop import StopRule
 from nmar.kernels.choose import choose
-from nmar.kernels.spec import Kernels
-from nmar.models.coupled import Executor, Law, Observed, State
+from nmar.models.coupled import Law, Observed, State
 from nmar.posterior.posterior import Posterior, log_density
-from nmar.prob.linkage import Curve, Free, Geometric, Linkage
+from nmar.prob.linkage import linkage
 from nmar.prob.twostage import quadratic
 
 Array = NDArray[Any]
 
 log = logging.getLogger("nmar")
 
-PROBE = 12  # sweeps of each start before the better one goes on
-
-Watch = Callable[[Trace, State], None]
+AUTO = ("ignorable", "linear", "exponential", "geometric", "free")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,19 +40,24 @@ class Fitted:
     posterior: Posterior
     trace: Trace
     reason: str
+    choices: tuple[Choice, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One fit with everything it needs around it."""
+@dataclass(frozen=True)
+class Choice:
+    """One linkage tried by "auto".
 
-    options: Options
-    cells: Cells
-    valid: Cells | None
-    hidden: Cells | None
-    kernels: Kernels
-    executor: Executor
-    watch: Watch | None
+    Attributes
+    ----------
+    linkage : its name
+    score : mean validation log likelihood
+    behind, se : how far behind the chosen one, with the standard error of the paired difference
+    """
+
+    linkage: str
+    score: float
+    behind: float
+    se: float
 
 
 def check_cells(cells: Cells) -> None:
@@ -73,6 +79,8 @@ def train(
     valid: Cells | None = None,
     hidden: Cells | None = None,
     watch: Watch | None = None,
+    control: Control | None = None,
+    keep: Checkpoint | None = None,
 ) -> Fitted:
     """Fit a model.
 
@@ -82,16 +90,83 @@ def train(
     valid : cells on which the log likelihood is followed; the fit stops when it stalls and keeps the best state
     hidden : cells known to be held out; they and ``valid`` count as neither observed nor missing
     watch : called after each sweep
+    control : callbacks and signals
+    keep : where to write checkpoints, and whether to go on from one
     """
     check_cells(cells)
+    control = control or Control()
+    if options.linkage == "auto":
+        return _choose_linkage(cells, options, valid, hidden, (watch, control, keep))
     away = _hidden(cells, valid, hidden)
+    options = replace(options, seed=fixed_seed(options.seed))
     kernels = choose(options.backend)
     with threads(options.n_jobs) as executor:
-        job = Job(options, cells, valid, away, kernels, executor, watch)
-        if options.link.name == "two-stage":
+        job = Job(options, cells, valid, away, kernels, executor, watch, control, keep)
+        if options.linkage == "two-stage":
             return _two_stage(job)
-        problem, state = _first_state(job)
-        return _finish(job, problem.law, problem.observed, state)
+        return _fit(job)
+
+
+def fixed_seed(seed: Any) -> Any:
+    """A seed that gives the same numbers each time it is asked: None and generators are drawn from once."""
+    found = seed_sequence(seed)
+    return found if found.spawn_key else found.entropy
+
+
+def _fit(job: Job) -> Fitted:
+    """Start, or go on from a checkpoint, and finish."""
+    progress = None if job.keep is None else job.keep.start()
+    if progress is not None:
+        job = replace(job, options=replace(job.options, seed=progress.seed))
+        problem = first_problem(job)
+    else:
+        problem, state = first_state(job)
+        progress = Progress(state, seed=job.options.seed)
+    return _finish(job, problem.law, problem.observed, progress)
+
+
+def _choose_linkage(
+    cells: Cells,
+    options: Options,
+    valid: Cells | None,
+    hidden: Cells | None,
+    rest: tuple[Watch | None, Control, Checkpoint | None],
+) -> Fitted:
+    """Fit every linkage the family can use and keep the one with the best validation log likelihood.
+
+    Without ``valid`` a twentieth of the cells is set aside, and the chosen linkage is fitted again on all of them.
+    """
+    family_ = Law(options.pattern, options.data.build(cells)).family
+    inner, held_out = cells, valid
+    if held_out is None:
+        inner, _, held_out = cells.split(test=0.05, valid=0.0, seed=0)
+    watch, control, keep = rest
+
+    def fit(part: Cells, name: str, judge: Cells | None, stage: str) -> Fitted:
+        kept = None if keep is None else keep.sub(stage)
+        return train(part, replace(options, linkage=name), judge, hidden, watch, control, kept)
+
+    fits: dict[str, tuple[Fitted, Array]] = {}
+    for name in AUTO:
+        try:
+            linkage(name).supports(family_)
+        except ValueError:
+            continue
+        fitted = fit(inner, name, held_out, name)
+        fits[name] = fitted, _each(fitted.posterior, held_out)
+    ranked = sorted(fits, key=lambda name: -float(fits[name][1].mean()))
+    best = fits[ranked[0]][1]
+    choices = []
+    for name in ranked:
+        gap = best - fits[name][1]
+        se = float(gap.std(ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else float("nan")
+        choices.append(Choice(name, float(fits[name][1].mean()), float(gap.mean()), se))
+    runner = choices[1] if len(choices) > 1 else choices[0]
+    log.info("auto: %s; %s is %.4f ± %.4f behind", ranked[0], runner.linkage, runner.behind, runner.se)
+    chosen = fits[ranked[0]][0]
+    if valid is None:
+        chosen = fit(cells, ranked[0], None, "chosen")
+    return replace(chosen, choices=tuple(choices))
 
 
 def _hidden(cells: Cells, valid: Cells | None, hidden: Cells | None) -> Cells | None:
@@ -109,127 +184,85 @@ def _hidden(cells: Cells, valid: Cells | None, hidden: Cells | None) -> Cells | 
     return Cells(away.by(0), cells.rows, cells.cols)
 
 
-def _begin(job: Job, linkage: Linkage) -> Problem:
-    options = job.options
-    pattern = options.pattern
-    if options.prior == "paper":
-        pattern = pattern.as_in_paper(job.cells)
-    return begin(
-        job.cells,
-        options.data.build(job.cells),
-        linkage,
-        pattern,
-        control=options.control,
-        hidden=job.hidden,
-        seed=options.seed,
-        dtype=np.dtype(options.dtype).type,
-    )
+def _schedule(job: Job, law: Law, observed: Observed) -> tuple[Schedule, StopRule]:
+    """What a sweep is, and when it has been enough: a stochastic bound is too noisy to stop on."""
+    method, stop = job.options.method, job.options.stop
+    seeds = seed_sequence(job.options.seed)
+    if isinstance(method, Minibatch):
+        rule = replace(stop, max_iter=min(stop.max_iter, method.passes), tol=0.0)
+        return Batches(method, observed, law, seeds), rule
+    if isinstance(method, Entrywise):
+        return Visits(method, observed, law, seeds), replace(stop, tol=0.0)
+    return FullSweeps(), stop
 
 
-def _first_state(job: Job) -> tuple[Problem, State]:
-    """The start; where there are several, each is swept a little and the one with the best bound goes on."""
-    problem = _begin(job, job.options.link)
-    states = _candidates(job, problem)
-    if len(states) == 1:
-        return problem, states[0]
-    probes = [_probe(job, problem.law, problem.observed, state, 2 * PROBE) for state in states]
-    bounds = [probe.trace.bound[-1] for probe in probes]
-    log.info("bounds of the starts: %s", ", ".join(f"{b:.8g}" for b in bounds))
-    return problem, probes[int(np.argmax(bounds))].state
-
-
-def _candidates(job: Job, problem: Problem) -> list[State]:
-    """Starts of the linkage.
-
-    A free table has several modes on some data (φ(2) below or above 1): start from 1 and from a geometric fit. For
-    the control φ = 1 is a saddle, since all cells then share one q(n): start from tables bent down and up.
-    """
-    linkage = job.options.link
-    given = isinstance(linkage, Free) and linkage.values is not None
-    started = problem.state.shared.linkage
-    if job.options.starts == 1 or given or not (started.learn or started.learns_mean):
-        return [problem.state]
-    if job.options.control:
-        sd = _sd(problem.observed)
-        return [_with_linkage(problem.state, _bent(started, sign, sd)) for sign in (-1.0, 1.0)]
-    return [problem.state, _led(job, linkage, problem)] if isinstance(linkage, Free) else [problem.state]
-
-
-def _with_linkage(state: State, linkage: Linkage) -> State:
-    return State(state.sides, replace(state.shared, linkage=linkage))
-
-
-def _bent(linkage: Linkage, sign: float, sd: float) -> Linkage:
-    """A started linkage moved off the flat table."""
-    if isinstance(linkage, Free):
-        curve = Geometric(0.3 * sign).table(linkage.levels)
-        linkage = replace(linkage, values=tuple(np.clip(curve, 0.2, 5.0).tolist()))
-    elif isinstance(linkage, Curve) and linkage.learn:
-        linkage = replace(linkage, c=0.2 * sign)
-    if linkage.mean == "shift":
-        linkage = replace(linkage, shift=(0.0, *(0.3 * sign * sd,) * (linkage.levels - 1)))
-    if linkage.mean == "scale" and linkage.scale is not None:
-        linkage = replace(linkage, scale=(1.0, *(1.0 + 0.2 * sign,) * (linkage.levels - 1)))
-    return linkage
-
-
-def _led(job: Job, linkage: Free, problem: Problem) -> State:
-    """A free linkage started from the state and the table of a short geometric fit."""
-    curve = _begin(job, Geometric(mean=linkage.mean, levels=linkage.levels))
-    led = _probe(job, curve.law, curve.observed, curve.state, PROBE).state
-    found = led.shared.linkage
-    table = tuple(float(v) for v in found.table(linkage.levels))
-    began = replace(linkage, values=table, shift=found.shift, scale=found.scale)
-    return _with_linkage(led, began.start(_sd(problem.observed)))
-
-
-def _sd(observed: Observed) -> float:
-    return float(np.std(observed.cells.values, dtype=np.float64)) or 1.0
-
-
-def _probe(job: Job, law: Law, observed: Observed, state: State, sweeps: int) -> Fit:
-    sweeps = min(sweeps, job.options.stop.max_iter)
-    return run(state, observed, law, job.kernels, job.executor, StopRule(max_iter=sweeps, tol=0.0))
-
-
-def _finish(job: Job, law: Law, observed: Observed, state: State) -> Fitted:
+def _finish(job: Job, law: Law, observed: Observed, progress: Progress) -> Fitted:
     """The main run, following validation if there is any; the best state by validation is kept, not the last."""
-    best: dict[str, Any] = {"score": -np.inf, "state": None}
+    schedule, rule = _schedule(job, law, observed)
 
-    def after(now: State, trace: Trace) -> Trace:
+    def after(now: Progress) -> Progress:
         if job.valid is not None:
-            score = _score(Posterior(law, now, job.cells.rows, job.cells.cols), job.valid)
-            trace = replace(trace, valid=(*trace.valid, score))
-            if score > best["score"]:
-                best.update(score=score, state=now)
+            score = _score(Posterior(law, now.state, job.cells.rows, job.cells.cols), job.valid)
+            now = replace(now, trace=replace(now.trace, valid=(*now.trace.valid, score)))
+            if score > now.best_score:
+                now = replace(now, best=now.state, best_score=score)
+        if job.keep is not None and job.keep.due(now):
+            job.keep.write(now)
         if job.watch is not None:
-            job.watch(trace, now)
-        return trace
+            job.watch(now.trace, now.state)
+        job.control.tell(now)
+        return now
 
-    fit = run(state, observed, law, job.kernels, job.executor, job.options.stop, after)
-    kept = fit.state if best["state"] is None else best["state"]
+    fit = run(progress, job.around(law, observed), rule, after, schedule, job.control)
+    _keep_last(job, fit, progress)
+    best = None if fit.progress is None else fit.progress.best
     log.info("stopped after %d sweeps: %s", fit.trace.iterations, fit.reason)
+    kept = fit.state if best is None else best
     return Fitted(Posterior(law, kept, job.cells.rows, job.cells.cols), fit.trace, fit.reason)
+
+
+def _keep_last(job: Job, fit: Fit, began: Progress) -> None:
+    """The last sweep goes to disk too, whatever ended the fit."""
+    last = fit.progress
+    if job.keep is None or last is None or last is began or job.keep.due(last):
+        return
+    job.keep.write(last)
 
 
 def _score(posterior: Posterior, cells: Cells) -> float:
     """Mean predictive log likelihood of cells on the posterior's axes."""
+    return float(np.mean(_each(posterior, cells)))
+
+
+def _each(posterior: Posterior, cells: Cells) -> Array:
+    """Predictive log likelihood of each cell that lies on the posterior's axes."""
     known = cells.align(posterior.rows, posterior.cols, unknown="drop")
+    if not len(known):
+        raise ValueError("valid has no cell whose row and column are in the training cells")
     i, j = known.pairs()
-    return float(np.mean(log_density(posterior, i, j, known.values))) if len(known) else float("nan")
+    return log_density(posterior, i, j, known.values)
 
 
 def _two_stage(job: Job) -> Fitted:
     """Pattern and data fitted as if ignorable, then the data again with the variance a quadratic in log Λ."""
+    if job.options.method is not None:
+        raise ValueError("the two-stage baseline has solver='batch' only")
     first = replace(job, options=replace(job.options, linkage="ignorable", control=False), watch=None)
-    problem, state = _first_state(first)
+    first = replace(first, keep=_stage(job, "pattern"))
+    problem = first_problem(first)
     if problem.law.family.name != "gaussian":
         raise ValueError("the two-stage baseline is defined for the Gaussian family only")
-    fitted = _finish(replace(first, valid=None), problem.law, problem.observed, state).posterior
+    fitted = _fit(replace(first, valid=None)).posterior
     i, j = job.cells.pairs()
     rates = fitted.rates(i, j)
-    linkage = quadratic(rates).start()
-    observed = replace(problem.observed, group=linkage.group(rates))
+    link = quadratic(rates).start()
+    observed = replace(problem.observed, group=link.group(rates))
     law = replace(problem.law, pattern_fixed=True)
-    shared = replace(fitted.state.shared, linkage=linkage)
-    return _finish(job, law, observed, State(fitted.state.sides, shared))
+    shared = replace(fitted.state.shared, linkage=link)
+    job = replace(job, keep=_stage(job, "variance"))
+    progress = None if job.keep is None else job.keep.start()
+    return _finish(job, law, observed, progress or Progress(State(fitted.state.sides, shared)))
+
+
+def _stage(job: Job, name: str) -> Checkpoint | None:
+    return None if job.keep is None else job.keep.sub(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numba as nb
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
@@ -37,10 +38,17 @@ def prefetch(typing_context, array, line, column):
 
 
 @inlined
+def column(start, c):
+    """start + c as an unsigned index: it cannot be negative, so loops over it have no branch and vectorise."""
+    return np.uint64(start) + np.uint64(c)
+
+
+@inlined
 def dot(a, i, b, j, start, stop):
     """Σ_k a[i, k] b[j, k] for start ≤ k < stop."""
     total = a.dtype.type(0.0)
-    for k in range(start, stop):
+    for c in range(stop - start):
+        k = column(start, c)
         total += a[i, k] * b[j, k]
     return total
 
@@ -49,7 +57,8 @@ def dot(a, i, b, j, start, stop):
 def diagonal_variance(a, i, b, j, mean, spread, size):
     """Var[⟨a_i, b_j⟩] for independent coordinates, means from column ``mean`` on and variances from ``spread``."""
     total = a.dtype.type(0.0)
-    for k in range(size):
-        m, n = a[i, mean + k], b[j, mean + k]
-        total += m * m * b[j, spread + k] + a[i, spread + k] * (n * n + b[j, spread + k])
+    for c in range(size):
+        at, of = column(mean, c), column(spread, c)
+        m, n = a[i, at], b[j, at]
+        total += m * m * b[j, of] + a[i, of] * (n * n + b[j, of])
     return total

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nmar.kernels.cpu_base import FAST, compiled, diagonal_variance, dot, inlined, nb, prefetch
+from nmar.kernels.cpu_base import FAST, column, compiled, diagonal_variance, dot, inlined, nb, prefetch, vectorised
 from nmar.kernels.cpu_cell import (
     ALLOCATE,
     DIAGONAL,
@@ -96,16 +96,17 @@ def _moments(flags, offset, mp, mf, i, tp, tf, j, p, K, D1, D2):
 
 
 @inlined
-def _fetch(indices, p, tp, width, step):
-    """Ask for the line of a later cell."""
+def _fetch(indices, p, tp, start, stop, step):
+    """Ask for columns ``start`` to ``stop`` of the line of a later cell."""
     if p + AHEAD < indices.shape[0]:
-        for k in range(0, width, step):
+        for k in range(start, stop, step):
             prefetch(tp, np.intp(indices[p + AHEAD]), np.intp(k))
 
 
 @inlined
 def _scale_add(out, weight, b, j, start, stop):
-    for k in range(start, stop):
+    for c in range(stop - start):
+        k = column(start, c)
         out[k] += weight * b[j, k]
 
 
@@ -117,31 +118,42 @@ def _flush(total, part, size):
         part[k] = part.dtype.type(0.0)
 
 
-@compiled
-def _fill_basis(basis, lane, flags, y, first, second):
-    """Statistics of a cell (prob/family.py names them); returns the part of f that is the same in every bin."""
+@vectorised
+def _fill_basis(flags, ys, firsts, basis, own):
+    """Statistics of a tile (prob/family.py names them), and the part of f that is the same in every bin (``own``)."""
     family = flags[FAMILY]
-    basis[0, lane] = 1.0
-    if family == GAUSSIAN:
-        if flags[MEAN_LINKAGE]:
+    for lane in range(TILE):
+        basis[0, lane], own[lane] = 1.0, 0.0
+    if family == GAUSSIAN and flags[MEAN_LINKAGE] == 0:
+        for lane in range(TILE):
+            y = ys[lane]
+            basis[1, lane] = y * y - 2.0 * y * firsts[0, lane] + firsts[1, lane]
+    elif family == GAUSSIAN:
+        for lane in range(TILE):
+            y, first = ys[lane], firsts[0, lane]
             basis[1, lane], basis[2, lane], basis[3, lane] = y, y * y, y * first
-            basis[4, lane], basis[5, lane] = first, second
-        else:
-            basis[1, lane] = y * y - 2.0 * y * first + second
-        return 0.0
+            basis[4, lane], basis[5, lane] = first, firsts[1, lane]
+    else:
+        for lane in range(TILE):
+            _scalar_basis(family, ys[lane], firsts, basis, own, lane)
+
+
+@compiled
+def _scalar_basis(family, y, firsts, basis, own, lane):
+    """Statistics of one cell of a scalar family."""
+    inner, second = y * firsts[0, lane], firsts[1, lane]
     if family in (NEGATIVE_BINOMIAL, BINOMIAL):
-        basis[1, lane] = second
-        return y * first
+        basis[1, lane], own[lane] = second, inner
+        return
     basis[2, lane] = second
     if family == POISSON:
-        basis[1, lane] = y
-        return y * first - math.lgamma(y + 1.0)
+        basis[1, lane], own[lane] = y, inner - math.lgamma(y + 1.0)
+        return
     log_y = math.log(y)
     if family == GAMMA:
-        basis[1, lane] = log_y
-        return y * first - log_y
-    basis[1, lane] = 1.0 / y
-    return y * first - 0.5 * (LOG_2PI + 3.0 * log_y)
+        basis[1, lane], own[lane] = log_y, inner - log_y
+    else:
+        basis[1, lane], own[lane] = 1.0 / y, inner - 0.5 * (LOG_2PI + 3.0 * log_y)
 
 
 @compiled
@@ -255,7 +267,7 @@ def expect_loop(K: int, D1: int, D2: int, accumulate: bool) -> Callable[..., Any
         log_z, count = 0.0, 0.0
         part, total = np.zeros(width, mp.dtype), np.zeros(width)
         work, basis = np.zeros((WORK, TILE)), np.zeros((slopes.shape[0], TILE))
-        plain, inner, at = np.ones(TILE), np.ones(TILE), np.zeros(TILE, np.int64)
+        plain, inner, ys, at = np.ones(TILE), np.ones(TILE), np.ones(TILE), np.zeros(TILE, np.int64)
         firsts, weights = np.zeros((2, TILE)), np.zeros((2, TILE))
         step, n, i, open_line, run = 64 // mp.itemsize, indices.shape[0], 0, -1, 0
         for t in range((n + TILE - 1) // TILE):
@@ -266,18 +278,16 @@ def expect_loop(K: int, D1: int, D2: int, accumulate: bool) -> Callable[..., Any
                 while p >= indptr[i + 1]:
                     i += 1
                 at[lane] = i
-                _fetch(indices, p, tp, W, step)
+                _fetch(indices, p, tp, 0, W, step)
                 j = indices[p]
                 plain[lane] = np.float64(dot(mp, i, tp, j, 0, K))
                 firsts[0, lane], firsts[1, lane], inner[lane] = _moments(
                     flags, offset, mp, mf, i, tp, tf, j, p, K, D1, D2
                 )
-                work[OWN, lane] = _fill_basis(
-                    basis, lane, flags, np.float64(values[p]), firsts[0, lane], firsts[1, lane]
-                )
-            if cells < TILE:
-                for lane in range(cells, TILE):
-                    plain[lane] = 1.0
+                ys[lane] = np.float64(values[p])
+            for lane in range(cells, TILE):
+                plain[lane], ys[lane], firsts[0, lane], firsts[1, lane] = 1.0, 1.0, 0.0, 1.0
+            _fill_basis(flags, ys, firsts, basis, work[OWN])
             _log_rates(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl)
             underflow = work[LOG_S].copy()
             if cells < TILE:
@@ -355,7 +365,7 @@ def descend_loop(K: int, D: int) -> Callable[..., Any]:
         for i in range(indptr.shape[0] - 1):
             start, stop = indptr[i], indptr[i + 1]
             for p in range(start, stop):
-                _fetch(indices, p, tp, K + 2 * D, step)
+                _fetch(indices, p, tp, K, K + 2 * D, step)
                 weight[p - start] = cellwise[1, p]
                 residual[p - start] = cellwise[0, p] - cellwise[1, p] * cellwise[2, p]
                 for k in range(2 * D):
@@ -397,7 +407,8 @@ def statistics_loop(K: int, D1: int, D2: int) -> Callable[..., Any]:
     def statistics(
         indptr, indices, values, group, offset, mp, mf, tp, tf, flags, q, used, vectors, by_group
     ):  # fmt: skip
-        basis = np.zeros((vectors.shape[0], TILE))
+        basis, firsts = np.zeros((vectors.shape[0], TILE)), np.zeros((2, TILE))
+        ys, own = np.ones(TILE), np.zeros(TILE)
         step, n, i, kind = 64 // mp.itemsize, indices.shape[0], 0, flags[KIND]
         for t in range((n + TILE - 1) // TILE):
             start = t * TILE
@@ -406,9 +417,14 @@ def statistics_loop(K: int, D1: int, D2: int) -> Callable[..., Any]:
                 p = start + lane
                 while p >= indptr[i + 1]:
                     i += 1
-                _fetch(indices, p, tp, W, step)
-                first, second, _ = _moments(flags, offset, mp, mf, i, tp, tf, indices[p], p, K, D1, D2)
-                _fill_basis(basis, lane, flags, np.float64(values[p]), first, second)
+                _fetch(indices, p, tp, K, W, step)
+                firsts[0, lane], firsts[1, lane], _ = _moments(
+                    flags, offset, mp, mf, i, tp, tf, indices[p], p, K, D1, D2
+                )
+                ys[lane] = np.float64(values[p])
+            for lane in range(cells, TILE):
+                ys[lane], firsts[0, lane], firsts[1, lane] = 1.0, 0.0, 1.0
+            _fill_basis(flags, ys, firsts, basis, own)
             for lane in range(cells, TILE):
                 basis[:, lane] = 0.0
             _add_statistics(kind, basis, group, start, cells, q, t, used, vectors, by_group)

@@ -108,12 +108,17 @@ class Bilinear(DataModel):
         """
         spread = float(np.var(cells.by(lead).values)) or 1.0
         means = [self._prior_mean(cells, axis) for axis in (0, 1)]
-        variance = [np.full(self.size, spread), np.full(self.size, spread)]
+        variance = [np.full(self.size, spread / self._coefficients(axis)) for axis in (0, 1)]
         variance[lead][: self.rank] = 1.0
         variance[1 - lead][: self.rank] = spread / max(self.rank, 1)
         shared = Priors((means[0], means[1]), (variance[0], variance[1]), lead)
         sides = [self._start(cells, axis, axis == lead, shared, rng) for axis in (lead, 1 - lead)]
         return Start(sides[lead], sides[1 - lead], shared)
+
+    def _coefficients(self, axis: int) -> int:
+        """What divides the variance of a value into a first prior variance: coefficients on covariates start small,
+        since with more covariates than cells empirical Bayes comes down from too large a value only slowly."""
+        return 1 if self.axes[1 - axis].known is None else 10 * self.size
 
     def _prior_mean(self, cells: Cells, axis: int) -> Array:
         """0; for coefficients on known covariates, least squares of the line means on the covariates (paper)."""

@@ -75,6 +75,14 @@ class DataModel(ABC):
         """Random starts to try; the one with the best bound goes on."""
         return 1
 
+    def build(self, cells: Cells | None) -> DataModel:
+        """The model for these cells: itself, so that it can be given to ``CCPF(data=…)`` as it is."""
+        return self
+
+    def describe(self) -> str:
+        """A short name for tables."""
+        return type(self).__name__.lower()
+
     @abstractmethod
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """Start from the training cells; ``lead`` is the axis that sweeps update first."""

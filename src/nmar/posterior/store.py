@@ -23,6 +23,14 @@ FORMAT = "nmar-model"
 VERSION = 1
 
 
+_REGISTERED: list[type] = []
+
+
+def register(*records: type) -> None:
+    """Let files name these dataclasses too: for what is built on top of this module (runs, solvers' settings)."""
+    _REGISTERED.extend(records)
+
+
 def registry() -> dict[str, type]:
     """Classes that a model file may name."""
     from nmar.models import bilinear, coupled, element, missingness, mixture, product, settings
@@ -31,7 +39,7 @@ def registry() -> dict[str, type]:
 
     models = (bilinear, coupled, element, missingness, mixture, product, settings)
     modules = (*models, posterior, factor, linkage, statistics, twostage)
-    found: dict[str, type] = {}
+    found: dict[str, type] = {record.__name__: record for record in _REGISTERED}
     for module in modules:
         for value in vars(module).values():
             if isinstance(value, type) and dataclasses.is_dataclass(value):

@@ -1,0 +1,120 @@
+"""Questions to a fitted model, by id: what :class:`nmar.CCPF` answers once it is fitted."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from nmar.data.cells import Cells
+from nmar.posterior import posterior as ask
+from nmar.posterior.recommend import recommend
+
+Array = NDArray[Any]
+Unknown = Literal["error", "prior"]
+
+
+def as_cells(X: Any) -> Cells:
+    """Cells from what a user passes: Cells, a scipy sparse matrix, or a dense array with NaN where missing."""
+    if isinstance(X, Cells):
+        return X
+    if sparse.issparse(X):
+        return Cells.from_scipy(X)
+    return Cells.from_dense(X)
+
+
+class Asking:
+    """Predictions from ``posterior_``."""
+
+    posterior_: ask.Posterior
+    _seen: Cells
+
+    def _fitted(self) -> ask.Posterior:
+        if not hasattr(self, "posterior_"):
+            raise NotFittedError("this CCPF is not fitted yet; call fit(cells) first")
+        return self.posterior_
+
+    def _positions(self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown) -> tuple[ask.Posterior, Array, Array]:
+        known = self._fitted()
+        i = known.rows.positions(np.atleast_1d(np.asarray(rows)), unknown=unknown)
+        j = known.cols.positions(np.atleast_1d(np.asarray(cols)), unknown=unknown)
+        if len(i) != len(j):
+            raise ValueError(f"rows has length {len(i)} and cols {len(j)}; give one id of each per entry")
+        return (known.extended() if unknown == "prior" else known), i, j
+
+    def log_density(self, cells: Any, plugin: bool = False, unknown: Unknown = "error") -> Array:
+        """log p(y | observed) of each cell, in row-major order."""
+        data = as_cells(cells)
+        rows, cols = data.pairs()
+        model, i, j = self._positions(data.row_ids[rows], data.col_ids[cols], unknown)
+        return ask.log_density(model, i, j, data.values, plugin)
+
+    def log_likelihood(
+        self, cells: Any, plugin: bool = False, per_cell: bool = False, unknown: Unknown = "error"
+    ) -> Any:
+        """Mean log likelihood in nats per observed cell.
+
+        Parameters
+        ----------
+        plugin : False integrates over the data model's posterior; True is the paper's L_NM
+        per_cell : return the array instead of its mean
+        unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
+        """
+        each = self.log_density(cells, plugin, unknown)
+        return each if per_cell else float(each.mean())
+
+    def score(self, X: Any, y: None = None) -> float:
+        """Mean predictive log likelihood per observed cell."""
+        return self.log_likelihood(X)
+
+    def predict_entries(
+        self, rows: ArrayLike, cols: ArrayLike, return_std: bool = False, unknown: Unknown = "error"
+    ) -> Any:
+        """E[y | observed] of entries given by id, and its standard deviation if asked."""
+        model, i, j = self._positions(rows, cols, unknown)
+        mean, variance = ask.mean_and_variance(model, i, j)
+        return (mean, np.sqrt(variance)) if return_std else mean
+
+    def interval(
+        self, rows: ArrayLike, cols: ArrayLike, level: float = 0.9, unknown: Unknown = "error"
+    ) -> tuple[Array, Array]:
+        """Central prediction interval of y given that it is observed."""
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level={level!r}; give a probability between 0 and 1")
+        model, i, j = self._positions(rows, cols, unknown)
+        found = ask.quantiles(model, i, j, (0.5 - level / 2, 0.5 + level / 2))
+        return found[:, 0], found[:, 1]
+
+    def sample(
+        self, rows: ArrayLike, cols: ArrayLike, n: int = 100, seed: Any = None, unknown: Unknown = "error"
+    ) -> Array:
+        """Draws from p(y | observed): (entries, n)."""
+        model, i, j = self._positions(rows, cols, unknown)
+        return ask.sample(model, i, j, n, np.random.default_rng(seed))
+
+    def observed_probability(self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown = "error") -> Array:
+        """P(observed) = 1 − exp(−Λ) of entries given by id."""
+        model, i, j = self._positions(rows, cols, unknown)
+        return -np.expm1(-model.rates(i, j))
+
+    def recommend(
+        self,
+        rows: ArrayLike,
+        n: int = 10,
+        exclude_seen: bool = True,
+        by: Literal["value", "observed", "expected"] = "value",
+    ) -> tuple[Array, Array]:
+        """The ``n`` best columns of each row, by expected value, P(observed), or their product.
+
+        Returns column ids and scores, both (rows, n).
+        """
+        known = self._fitted()
+        if exclude_seen and not hasattr(self, "_seen"):
+            raise ValueError("exclude_seen=True needs the training cells, which a loaded model does not hold")
+        lines = known.rows.positions(np.atleast_1d(np.asarray(rows)), unknown="error")
+        seen = self._seen.by(0) if exclude_seen else None
+        which, score = recommend(known, lines, n, by, seen)
+        return known.cols.ids[which], score

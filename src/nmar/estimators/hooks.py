@@ -1,0 +1,45 @@
+"""scikit-learn's callback API, where the installed version has it; nothing where it has not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nmar.fit.callbacks import Callback, Record
+
+try:
+    from sklearn.callback import CallbackSupportMixin as CallbackSupport
+    from sklearn.callback import with_callbacks
+
+    SUPPORTED = True
+except ImportError:  # scikit-learn before 1.9
+    SUPPORTED = False
+
+    class CallbackSupport:  # type: ignore[no-redef]
+        """No callbacks of scikit-learn."""
+
+    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+        """The method as it is."""
+        return method
+
+
+def sweep_hooks(estimator: Any, sweeps: int) -> list[Callback]:
+    """Callbacks set with ``estimator.set_callbacks`` as one of ours: each sweep is a task of the fit.
+
+    A callback that asks to stop stops the fit.
+    """
+    if not SUPPORTED or not getattr(estimator, "_skl_callbacks", None):
+        return []
+    context = estimator._init_callback_context(max_subtasks=sweeps)
+    context.call_on_fit_task_begin(estimator=estimator)
+
+    def told(record: Record) -> bool:
+        facts = {"bound": record.bound, "validation": record.validation, "seconds": record.seconds}
+        task = context.subcontext(task_name="sweep")
+        task.call_on_fit_task_begin(estimator=estimator, metadata=facts)
+        stop = bool(task.call_on_fit_task_end(estimator=estimator, metadata=facts))
+        if stop or record.iteration >= sweeps:
+            context.call_on_fit_task_end(estimator=estimator)
+        return stop
+
+    return [told]

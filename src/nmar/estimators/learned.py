@@ -1,0 +1,66 @@
+"""What particular data models learned, as attributes of a fitted :class:`nmar.CCPF`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.models.bilinear import Bilinear
+from nmar.models.mixture import Assignment, ClusterModel
+from nmar.posterior.posterior import Posterior
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """Regression coefficients of every line, on standardised covariates.
+
+    Attributes
+    ----------
+    ids : (n,) ids of the lines that have coefficients
+    names : names of the covariates, the intercept first (of values less their overall mean)
+    mean, sd : (n, covariates) posterior means and standard deviations
+    """
+
+    ids: Array
+    names: tuple[str, ...]
+    mean: Array
+    sd: Array
+
+
+class Learned:
+    """Attributes that exist for some data models only; asking for another is an AttributeError that says which."""
+
+    data: Any
+    _fitted: Callable[[], Posterior]
+
+    @property
+    def responsibilities_(self) -> Array:
+        """(lines, clusters) posterior probability of each cluster (Mixture)."""
+        known = self._fitted()
+        if not isinstance(known.law.data, ClusterModel):
+            raise AttributeError("responsibilities_ exists for data=nmar.Mixture(...) only")
+        side: Assignment = known.state.sides[known.law.data.axis].data
+        return side.probability
+
+    @property
+    def labels_(self) -> Array:
+        """Most probable cluster of each line (Mixture)."""
+        return self.responsibilities_.argmax(axis=1)
+
+    @property
+    def coefficients_(self) -> Coefficients:
+        """Coefficients with standard deviations, by covariate name (Regression)."""
+        known = self._fitted()
+        model, names = known.law.data, getattr(self.data, "covariate_names", None)
+        if names is None or not isinstance(model, Bilinear):
+            raise AttributeError("coefficients_ exists for data=nmar.Regression(...) only")
+        axis = 0 if model.axes[1].known is not None else 1
+        side = known.state.sides[axis].data
+        ids = (known.rows, known.cols)[axis].ids
+        return Coefficients(ids, names, side.mean.astype(np.float64), np.sqrt(side.variances.astype(np.float64)))

@@ -1,0 +1,128 @@
+"""A run on disk: written atomically after some sweeps, read back to go on to bit-identical results.
+
+A folder holds the two newest checkpoints, ``sweep-000010.nmar`` and so on. Each is a model file without pickle
+(posterior/store.py) that holds the whole run so far and a fingerprint of data and options. A file that is damaged
+or belongs to another fit is refused with the reason, and the one before it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmar.data.cells import Cells
+from nmar.fit.options import Options
+from nmar.fit.run import Memory, Progress, Trace
+from nmar.fit.scale import Sums
+from nmar.posterior.store import load, register, save
+
+log = logging.getLogger("nmar")
+
+FORMAT = "nmar-checkpoint"
+KEPT = 2
+
+register(Progress, Memory, Trace, Sums)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where and how often to keep a run.
+
+    Attributes
+    ----------
+    folder : made if it is not there
+    every : sweeps between checkpoints; the last sweep is always kept
+    resume : go on from the newest good checkpoint of the same fit, if there is one
+    fingerprint : of data and options
+    """
+
+    folder: Path
+    every: int = 10
+    resume: bool = False
+    fingerprint: str = ""
+
+    def sub(self, name: str) -> Checkpoint:
+        """The checkpoint of one stage of a fit that has several."""
+        return replace(self, folder=self.folder / name)
+
+    def due(self, progress: Progress) -> bool:
+        """Whether this sweep is one to keep."""
+        return progress.trace.iterations % self.every == 0
+
+    def files(self) -> list[Path]:
+        """Checkpoints in the folder, newest first."""
+        return sorted(self.folder.glob("sweep-*.nmar"), reverse=True)
+
+    def write(self, progress: Progress) -> None:
+        """Keep the run so far; only then are checkpoints beyond the last two removed."""
+        target = self.folder / f"sweep-{progress.trace.iterations:06d}.nmar"
+        save(target, (self.fingerprint, progress), FORMAT)
+        for old in self.files()[KEPT:]:
+            old.unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Remove checkpoints of an earlier fit, so that none of them is taken for this one's."""
+        for old in self.files():
+            old.unlink(missing_ok=True)
+
+    def read(self) -> Progress | None:
+        """The newest good checkpoint of this fit, or None; what is refused is said in the log."""
+        for path in self.files():
+            try:
+                fingerprint, progress = load(path, FORMAT)
+            except Exception as error:
+                log.warning("checkpoint %s refused, it cannot be read: %s", path, error)
+                continue
+            if fingerprint != self.fingerprint:
+                log.warning("checkpoint %s refused: it belongs to a fit of other cells or with other options", path)
+                continue
+            log.info("going on from %s", path)
+            return progress
+        return None
+
+    def start(self) -> Progress | None:
+        """What to go on from; a fit that does not resume clears the folder."""
+        if self.resume:
+            return self.read()
+        self.clear()
+        return None
+
+
+def fingerprint(options: Options, *parts: Cells | None) -> str:
+    """A digest of data and options; how long to run and where is not part of it, so that a fit can be prolonged."""
+    digest = hashlib.sha256()
+    seed = options.seed if isinstance(options.seed, int | np.integer | type(None)) else type(options.seed).__name__
+    told = (options.data, options.linkage, options.factors, options.control, options.prior, options.starts,
+            options.dtype, options.solver, seed)  # fmt: skip
+    digest.update(repr(told).encode())
+    for part in parts:
+        digest.update(b"|")
+        if part is not None:
+            for array in (*part.pairs(), part.values, np.array(part.shape)):
+                digest.update(np.ascontiguousarray(array).tobytes())
+            for ids in (part.rows, part.cols):
+                if ids.table is not None:
+                    digest.update("\0".join(map(str, ids.table.tolist())).encode())
+    return digest.hexdigest()
+
+
+def checkpoint(
+    folder: str | os.PathLike[str] | None, every: int, resume: bool, options: Options, *parts: Any
+) -> Checkpoint | None:
+    """A checked checkpoint, or None without a folder."""
+    if folder is None:
+        if resume:
+            raise ValueError("resume=True needs checkpoint='folder' to resume from")
+        return None
+    if every < 1:
+        raise ValueError(f"every={every!r}; give a whole number of sweeps of at least 1")
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"checkpoint={str(path)!r} is a file; give a folder")
+    return Checkpoint(path, int(every), resume, fingerprint(options, *parts))

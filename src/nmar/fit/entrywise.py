@@ -1,0 +1,240 @@
+"""The paper's algorithm 1: stochastic steps cell by cell over the whole matrix, missing cells included.
+
+Enters: settings and observed cells. Leaves: a schedule for the one loop (fit/run.py); an entry of the trace is a
+number of visits. Sequential, compiled, seeded: the fidelity reference, not the way to fit large tables, since all
+I·J cells are visited. The errata of theory.md are corrected unless ``as_printed``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.fit.run import Around, Memory
+from nmar.models.bilinear import Bilinear
+from nmar.models.coupled import Law, Observed, Pair, Shared, State, bound, half_sweep
+from nmar.models.missingness import PatternSide
+from nmar.models.product import Product, ProductSide
+from nmar.models.settings import check_count
+from nmar.prob.factor import GammaFactor, NormalFactor
+from nmar.prob.learn_dispersion import PRIOR_RATE, PRIOR_SHAPE
+from nmar.prob.linkage import Curve, Linkage
+
+Array = NDArray[Any]
+
+RECORD = 1_000_000  # visits of an entry of the trace, at most
+WARM = 10.0  # steps on c and κ are (WARM + updates)^−ξ of a Newton step
+
+
+@dataclass(frozen=True)
+class Entrywise:
+    """Settings of ``solver="entrywise"``, the paper's algorithm 1.
+
+    Parameters
+    ----------
+    visits : cells visited between entries of the trace; None: I·J, at most a million
+    t0, xi : a line's step after t visits is (t0 + t)^−xi
+    average : gradients averaged for a step on c and κ
+    as_printed : run it with the paper's misprints: Λ in place of s in q(n), means and variances blended in place of
+        natural parameters, the data model's observed visits scaled by all columns, E[n] for E[φ] (Poisson)
+
+    Notes
+    -----
+    Rows scale by the number of columns and columns by the number of rows. The data model moves on observed visits
+    only, scaled by the observed cells of the line, with counters of its own.
+
+    Examples
+    --------
+    >>> Entrywise(visits=1000).t0
+    10000.0
+    """
+
+    visits: int | None = None
+    t0: float = 10_000.0
+    xi: float = 0.7
+    average: int = 1000
+    as_printed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.visits is not None:
+            check_count("visits", self.visits, 1)
+        check_count("average", self.average, 1)
+        if not self.t0 >= 1.0:
+            raise ValueError(f"t0={self.t0!r}; give a number of at least 1, so that no step exceeds 1")
+        if not 0.5 < self.xi <= 1.0:
+            raise ValueError(f"xi={self.xi!r}; give a number above 0.5 and up to 1, so that the steps converge")
+
+
+def check_entrywise(law: Law, linkage: Linkage) -> None:
+    """Refuse what algorithm 1 has no updates for here."""
+    fits = isinstance(law.data, Bilinear) and law.data.diagonal and all(any(a.free) for a in law.data.axes)
+    if isinstance(law.data, Product):
+        fits = not any(law.data.known)
+    if not fits:
+        raise ValueError(
+            "solver='entrywise' serves Factorization(covariance='diagonal') and Factorization(family='poisson');"
+            " use solver='batch' for other data models"
+        )
+    if law.control or law.pattern_fixed or linkage.mean is not None or linkage.name in ("free", "two-stage"):
+        raise ValueError(
+            f"solver='entrywise' learns one parameter c of a dispersion linkage, not linkage={linkage.name!r} with"
+            f" mean={linkage.mean!r} or the control; use 'linear', 'exponential', 'geometric' or solver='batch'"
+        )
+
+
+class Visits:
+    """Blocks of visits, uniform over all cells."""
+
+    def __init__(self, settings: Entrywise, observed: Observed, law: Law, seed: np.random.SeedSequence) -> None:
+        self.settings, self._entropy = settings, seed.entropy
+        self.cells = observed.cells
+        total = self.cells.shape[0] * self.cells.shape[1]
+        self.visits = settings.visits or min(total, RECORD)
+        self.degree = tuple(np.diff(self.cells.by(axis).indptr).astype(np.float64) for axis in (0, 1))
+        hidden = observed.hidden
+        self.away = np.empty(0, np.int64)
+        if hidden is not None:
+            i, j = hidden.pairs()
+            self.away = i.astype(np.int64) * self.cells.shape[1] + j
+
+    def advance(self, state: State, memory: Memory, around: Around) -> tuple[State, Memory, float]:
+        """``visits`` visits; c and κ move after every ``average`` observed ones."""
+        law = around.law
+        check_entrywise(law, state.shared.linkage)
+        _, info, size = half_sweep(
+            law.lead, state, around.observed, law, around.kernels, around.executor
+        )  # only for the bound
+        value = bound(state, info.log_z, law, around.observed)
+        shared = replace(state.shared, table_size=size)
+        arrays = [*_gammas(state), *_lines(state, law)]
+        seen = memory.counters or tuple(np.zeros(n) for n in (*self.cells.shape, *self.cells.shape))
+        seen = tuple(each.copy() for each in seen[:4])
+        updates, left = memory.steps, self.visits
+        rng = np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(8, updates)))
+        chunk = max(1, round(self.settings.average / max(self.cells.density, 1e-12)))
+        top = float(np.max(_rates(arrays[0], arrays[1], self.cells)))
+        while left > 0:
+            places = rng.integers(self.cells.shape[0] * self.cells.shape[1], size=min(chunk, left, RECORD))
+            left -= len(places)
+            places = places[~np.isin(places, self.away)] if len(self.away) else places
+            table = shared.linkage.table(int(min(2.0 * top + 40.0, 400.0)))
+            vectors = self._visit(places, arrays, seen, law, shared, table)
+            if vectors[0].sum() > 0:
+                updates += 1
+                shared = self._learn(shared, vectors, law, (WARM + updates) ** -self.settings.xi)
+        state = State(_sides(state, law, arrays), shared)
+        return self._priors(state, law), replace(memory, steps=max(updates, memory.steps + 1), counters=seen), value
+
+    def _visit(
+        self, places: Array, arrays: list[Array], seen: tuple[Array, ...], law: Law, shared: Shared, table: Array
+    ) -> Array:
+        from nmar.kernels.cpu_entrywise import visit_normal, visit_poisson
+
+        rows, pattern, settings = self.cells.by(0), law.pattern, self.settings
+        shape = np.array(self.cells.shape, np.int64)
+        rates = np.array([settings.t0, settings.xi])
+        hyper = np.array([pattern.shape, pattern.activity_shape, pattern.activity_rate, 0.0, 0.0, 0.0])
+        given = (places, shape, rows.indptr, rows.indices, rows.values.astype(np.float64), self.degree, *arrays[:2])
+        if isinstance(law.data, Product):
+            hyper[3:] = law.data.shape, law.data.scale_shape, law.data.scale_rate
+            vectors = np.zeros((3, len(table)))
+            visit_poisson(*given, seen, *arrays[2:], hyper, rates, table, vectors, settings.as_printed)  # type: ignore[call-arg]
+            return vectors
+        assert isinstance(law.data, Bilinear)
+        free = np.array([axis.free for axis in law.data.axes], bool)
+        constant = np.array([axis.constant for axis in law.data.axes], np.float64)
+        priors = [law.data.prior(axis, shared.data) for axis in (0, 1)]
+        prior = np.array([[p.mean, p.precision] for p in priors])
+        vectors = np.zeros((2, len(table)))
+        visit_normal(  # type: ignore[call-arg]
+            *given, seen, *arrays[2:], free, constant, prior, hyper, rates,
+            shared.dispersion, table, vectors, settings.as_printed,
+        )  # fmt: skip
+        return vectors
+
+    def _learn(self, shared: Shared, vectors: Array, law: Law, step: float) -> Shared:
+        """A step on σ² and c along the averaged gradient, scaled by the information of a cell."""
+        link, cells = shared.linkage, float(self.cells.n_observed)
+        n, size = float(vectors[0].sum()), vectors.shape[1]
+        phi, sigma2 = link.table(size), shared.dispersion
+        if law.family.name == "gaussian":
+            ratio = vectors[1] / (sigma2 * phi)
+            gradient = cells / n * 0.5 * float(np.sum(ratio - vectors[0])) - (PRIOR_SHAPE + 1) + PRIOR_RATE / sigma2
+            information = 0.5 * cells + PRIOR_RATE / sigma2
+            slope, weight = 0.5 * (ratio - vectors[0]) / phi, 0.5 * vectors[0] / phi**2
+            sigma2 = float(sigma2 * np.exp(np.clip(step * gradient / information, -0.5, 0.5)))
+        else:
+            slope, weight = vectors[1] / phi - vectors[2], vectors[2] / phi
+        if isinstance(link, Curve) and link.learn:
+            bend = _bend(link, size)
+            up = cells / n * float(slope @ bend) - link.parameter / link.prior_width**2
+            flat = cells / n * float(weight @ bend**2) + link.prior_width**-2
+            c = link.parameter + float(np.clip(step * up / flat, -0.05, 0.05))
+            low, high = link.bounds
+            link = replace(link, c=float(np.clip(c, low, high)) if low < high else c)
+        return replace(shared, dispersion=sigma2, linkage=link)
+
+    @staticmethod
+    def _priors(state: State, law: Law) -> State:
+        """Prior variances, where they are learned, as in the other solvers."""
+        if not isinstance(law.data, Bilinear):
+            return state
+        data: Any = state.shared.data
+        for axis in (0, 1):
+            data = law.data.learn(state.sides[axis].data, axis, data, None, None)  # type: ignore[arg-type]
+        return State(state.sides, replace(state.shared, data=data))
+
+
+def _bend(link: Curve, size: int) -> Array:
+    """dφ(n)/dc by central difference."""
+    step = 1e-6
+    ends = [replace(link, c=link.parameter + sign * step).table(size) for sign in (1.0, -1.0)]
+    return (ends[0] - ends[1]) / (2.0 * step)
+
+
+def _rates(u: Array, v: Array, cells: Any) -> Array:
+    i, j = cells.pairs()
+    return np.einsum("pk,pk->p", (u[0] / u[1])[i], (v[0] / v[1])[j])
+
+
+def _gammas(state: State) -> list[Array]:
+    """Shapes and rates of both pattern sides, (2, lines, K)."""
+    weights = [side.pattern.weights for side in state.sides]
+    return [np.array([w.shape, w.rate], np.float64) for w in weights]
+
+
+def _lines(state: State, law: Law) -> list[Array]:
+    """Natural parameters of both data sides, (2, lines, d)."""
+    found = []
+    for axis, side in enumerate(state.sides):
+        if isinstance(law.data, Product):
+            found.append(np.array([side.data.weights.shape, side.data.weights.rate], np.float64))
+            continue
+        free = np.array(law.data.axes[axis].free, np.bool_)  # type: ignore[attr-defined]
+        precision = np.where(free, 1.0 / np.where(free, side.data.spread, 1.0), 0.0)
+        found.append(np.array([precision, precision * side.data.mean], np.float64))
+    return found
+
+
+def _sides(state: State, law: Law, arrays: list[Array]) -> tuple[Pair, Pair]:
+    """The state's sides from natural parameters."""
+    sides = []
+    for axis, side in enumerate(state.sides):
+        dtype = side.pattern.weights.shape.dtype
+        weights = GammaFactor(*(part.astype(dtype) for part in arrays[axis]))
+        pattern = PatternSide(weights, law.pattern.activity(weights))
+        first, second = arrays[2 + axis]
+        if isinstance(law.data, Product):
+            lines = GammaFactor(first.astype(dtype), second.astype(dtype))
+            sides.append(Pair(pattern, ProductSide(lines, law.data._scale(lines))))
+            continue
+        free = np.array(law.data.axes[axis].free, np.bool_)  # type: ignore[attr-defined]
+        safe = np.where(free, first, 1.0)
+        mean = np.where(free, second / safe, side.data.mean)
+        variance = np.where(free, 1.0 / safe, 0.0)
+        log_det = np.log(variance[:, free]).sum(axis=1)
+        sides.append(Pair(pattern, NormalFactor(mean.astype(dtype), variance.astype(dtype), log_det)))
+    return sides[0], sides[1]

@@ -1,0 +1,145 @@
+"""Fold-in: the posterior of new lines given a fitted model, without touching what was fitted.
+
+Enters: a posterior and the cells of new rows (or columns) on its columns (or rows). Leaves: a posterior whose rows
+are the new ones. Given the other side, lines do not depend on each other; each is iterated until its own change is
+small and frozen there, so the answer for a line does not depend on what else is folded in with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.data.cells import Cells
+from nmar.fit.executor import threads
+from nmar.fit.scale import CountedKernels
+from nmar.fit.schedule import leading_part, unseen_lines
+from nmar.fit.start import observe
+from nmar.kernels.choose import choose
+from nmar.kernels.spec import Crossing, Expectation, Kernels, Lines, SideView
+from nmar.models.coupled import Executor, Law, Observed, Pair, Shared, State, half_sweep, join
+from nmar.posterior.posterior import Posterior
+
+Array = NDArray[Any]
+
+TOLERANCE = 3e-3  # relative change of a line in one half sweep below which it is frozen
+ROUNDS = 100
+
+
+class LinesOnly(CountedKernels):
+    """Kernels that leave out the n-vectors: what is shared stays as it is, so nobody reads them."""
+
+    def statistics(
+        self, lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, held: Expectation
+    ) -> tuple[Array, Array]:
+        """Zeros."""
+        return np.zeros(crossing.slopes.shape), np.zeros(crossing.by_value.shape)
+
+
+def fold_in(
+    posterior: Posterior,
+    cells: Cells,
+    axis: int = 0,
+    *,
+    tol: float = TOLERANCE,
+    max_iter: int = ROUNDS,
+    n_jobs: int | None = None,
+    backend: str = "auto",
+) -> Posterior:
+    """The posterior of new lines given the other side.
+
+    Parameters
+    ----------
+    posterior : a fitted model
+    cells : observed cells of the new lines; ids of the other axis must be known to the model
+    axis : 0, the lines are rows; 1, columns
+    tol : relative change at which a line is frozen
+    max_iter : half sweeps at most
+
+    Returns
+    -------
+    Posterior
+        On the new lines and the old other side. A line without cells keeps the prior.
+    """
+    law, state = posterior.law, posterior.state
+    if law.pattern_fixed:
+        raise ValueError("the two-stage baseline cannot fold in new lines; fit a coupled model")
+    if len(cells):
+        law.family.check_values(cells.values)
+    known = cells.align(cols=posterior.cols) if axis == 0 else cells.align(rows=posterior.rows)
+    observed = observe(known, law, None, state.shared.center, law.dtype)
+    lines = known.by(axis)  # type: ignore[arg-type]
+    busy = np.flatnonzero(np.diff(lines.indptr))
+    start = unseen_lines(law, state, axis, lines.n)
+    with threads(n_jobs) as executor:
+        kernels: Any = LinesOnly(choose(backend), 1.0)
+        found = _converge(axis, start, observed, busy, posterior, kernels, executor, (tol, max_iter))
+    order = np.concatenate([where for where, _ in found])
+    side = join([pair for _, pair in found]).take(np.argsort(order, kind="stable"))
+    ids = (known.rows, posterior.cols) if axis == 0 else (posterior.rows, known.cols)
+    return Posterior(law, state.with_side(axis, side), *ids)
+
+
+def _converge(
+    axis: int,
+    start: Pair,
+    observed: Observed,
+    busy: Array,
+    posterior: Posterior,
+    kernels: Kernels,
+    executor: Executor,
+    limits: tuple[float, int],
+) -> list[tuple[Array, Pair]]:
+    """Frozen lines with their positions, lines without cells first."""
+    law, state, (tol, max_iter) = posterior.law, posterior.state, limits
+    cold = np.setdiff1d(np.arange(len(start.pattern.weights.shape)), busy, assume_unique=True)
+    done = [(cold, start.take(cold))]
+    here, pair, part = busy, start.take(busy), _part(observed, axis, busy)
+    moving = np.ones(len(busy), bool)
+    for turn in range(max_iter):
+        if not moving.any():
+            break
+        if moving.mean() < 0.7:  # frozen lines cost as much as others until they are left out
+            kept = np.flatnonzero(moving)
+            here, pair, part, moving = here[kept], pair.take(kept), _part(part, axis, kept), moving[kept]
+        new, _, size = half_sweep(axis, state.with_side(axis, pair), part, law, kernels, executor)
+        state = State(state.sides, replace(state.shared, table_size=size))
+        still = change(pair, new, axis, law, state.shared) > tol
+        frozen = np.flatnonzero(moving & (~still if turn < max_iter - 1 else True))
+        done.append((here[frozen], new.take(frozen)))
+        moving[frozen] = False
+        pair = new
+    return done
+
+
+def _part(observed: Observed, axis: int, lines: Array) -> Observed:
+    """Chosen lines of what was observed, with their cells' classes."""
+    if observed.group is None:
+        return Observed(leading_part(observed.cells, axis, lines), distinct=observed.distinct)
+    classes = observed.cells.with_values(observed.group.astype(np.float64))
+    group = leading_part(classes, axis, lines).values.astype(np.int32)
+    return Observed(leading_part(observed.cells, axis, lines), group=group, distinct=observed.distinct)
+
+
+def change(old: Pair, new: Pair, axis: int, law: Law, shared: Shared) -> Array:
+    """Relative change of each line, of the pattern's weights or of the data model's features, whichever is larger."""
+    pairs = [(p.pattern.weights.mean, law.data.features(p.data, axis, shared.data).first) for p in (old, new)]
+    worst = np.zeros(len(pairs[0][0]))
+    for before, after in zip(*pairs, strict=True):
+        size = np.abs(after).sum(axis=1) + 1e-300
+        worst = np.maximum(worst, np.abs(after - before).sum(axis=1) / size)
+    return worst
+
+
+def loadings(posterior: Posterior, axis: int = 0) -> Array:
+    """Posterior means of the lines' latent factors: (lines, rank)."""
+    law, data = posterior.law, posterior.state.sides[axis].data
+    rank = getattr(law.data, "rank", 0)
+    if hasattr(data, "mean"):
+        return np.array(data.mean[:, :rank] if rank else data.mean)
+    if hasattr(data, "weights"):
+        return np.array(data.weights.mean)
+    return np.array(law.data.features(data, axis, posterior.state.shared.data).first)

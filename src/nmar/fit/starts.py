@@ -1,0 +1,166 @@
+"""Where a fit starts: restarts of the data model, starts of the linkage, and the short runs that choose among them.
+
+Everything here is determined by data, options and seed, so a resumed fit that has no checkpoint yet does it again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nmar.data.cells import Cells
+from nmar.fit.callbacks import Control
+from nmar.fit.checkpoint import Checkpoint
+from nmar.fit.options import Options
+from nmar.fit.run import Around, Fit, Progress, Trace, run
+from nmar.fit.start import Problem, begin, seed_sequence
+from nmar.fit.stop import StopRule
+from nmar.kernels.spec import Kernels
+from nmar.models.coupled import Executor, Law, Observed, State
+from nmar.prob.linkage import Curve, Free, Geometric, Linkage
+
+log = logging.getLogger("nmar")
+
+PROBE = 12  # sweeps of each start before the better one goes on
+
+Watch = Callable[[Trace, State], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One fit with everything it needs around it."""
+
+    options: Options
+    cells: Cells
+    valid: Cells | None
+    hidden: Cells | None
+    kernels: Kernels
+    executor: Executor
+    watch: Watch | None
+    control: Control
+    keep: Checkpoint | None = None
+
+    def around(self, law: Law, observed: Observed) -> Around:
+        """The surroundings of a run."""
+        return Around(observed, law, self.kernels, self.executor)
+
+
+def _begin(job: Job, link: Linkage, seed: Any = None) -> Problem:
+    options = job.options
+    pattern = options.pattern
+    if options.prior == "paper":
+        pattern = pattern.as_in_paper(job.cells)
+    return begin(
+        job.cells,
+        options.data.build(job.cells),
+        link,
+        pattern,
+        control=options.control,
+        hidden=job.hidden,
+        seed=options.seed if seed is None else seed,
+        dtype=np.dtype(options.dtype).type,
+    )
+
+
+def first_problem(job: Job) -> Problem:
+    """The law and what a sweep reads, without any of the sweeps that choose a start."""
+    return _begin(job, job.options.link)
+
+
+def first_state(job: Job) -> tuple[Problem, State]:
+    """The start; where there are several, each is swept a little, and the linkage with the best bound is taken.
+
+    Only the linkage is carried over: the run then begins where every other run begins, so that models compared with
+    each other have had the same sweeps.
+    """
+    problem = _restarted(job)
+    if job.options.method is not None:  # a stochastic solver counts its passes: it does not spend any on starts
+        return problem, _only_start(job, problem)
+    states = _candidates(job, problem)
+    if len(states) == 1:
+        return problem, states[0]
+    probes = [_probe(job, problem.law, problem.observed, state, 2 * PROBE) for state in states]
+    bounds = [probe.trace.bound[-1] for probe in probes]
+    log.info("bounds of the starts: %s", ", ".join(f"{b:.8g}" for b in bounds))
+    best = probes[int(np.argmax(bounds))].state.shared
+    return problem, State(problem.state.sides, replace(problem.state.shared, linkage=best.linkage, rate=best.rate))
+
+
+def _restarted(job: Job) -> Problem:
+    """The problem from the best of the data model's restarts (mixtures have many modes), by a short run's bound."""
+    seeds = seed_sequence(job.options.seed)
+    problem = _begin(job, job.options.link, seeds)
+    restarts = getattr(problem.law.data, "restarts", 1)
+    if restarts == 1:
+        return problem
+    problems = [problem, *(_begin(job, job.options.link, child) for child in seeds.spawn(restarts - 1))]
+    probes = [_probe(job, each.law, each.observed, each.state, PROBE) for each in problems]
+    best = int(np.argmax([probe.trace.bound[-1] for probe in probes]))
+    return problems[best]
+
+
+def _candidates(job: Job, problem: Problem) -> list[State]:
+    """Starts of the linkage.
+
+    A free table has several modes on some data (φ(2) below or above 1): start from 1 and from a geometric fit. For
+    the control φ = 1 is a saddle, since all cells then share one q(n): start from tables bent down and up.
+    """
+    link = job.options.link
+    given = isinstance(link, Free) and link.values is not None
+    started = problem.state.shared.linkage
+    if job.options.starts == 1 or given or not (started.learn or started.learns_mean):
+        return [problem.state]
+    if job.options.control:
+        sd = _sd(problem.observed)
+        return [_with_linkage(problem.state, _bent(started, sign, sd)) for sign in (-1.0, 1.0)]
+    return [problem.state, _led(job, link, problem)] if isinstance(link, Free) else [problem.state]
+
+
+def _only_start(job: Job, problem: Problem) -> State:
+    """The first of the starts, without a sweep: φ = 1, or for the control, where that is a saddle, bent down."""
+    started = problem.state.shared.linkage
+    if not job.options.control or not (started.learn or started.learns_mean):
+        return problem.state
+    return _with_linkage(problem.state, _bent(started, -1.0, _sd(problem.observed)))
+
+
+def _with_linkage(state: State, link: Linkage) -> State:
+    return State(state.sides, replace(state.shared, linkage=link))
+
+
+def _bent(link: Linkage, sign: float, sd: float) -> Linkage:
+    """A started link moved off the flat table."""
+    if isinstance(link, Free):
+        curve = Geometric(0.3 * sign).table(link.levels)
+        link = replace(link, values=tuple(np.clip(curve, 0.2, 5.0).tolist()))
+    elif isinstance(link, Curve) and link.learn:
+        link = replace(link, c=0.2 * sign)
+    if link.mean == "shift":
+        link = replace(link, shift=(0.0, *(0.3 * sign * sd,) * (link.levels - 1)))
+    if link.mean == "scale" and link.scale is not None:
+        link = replace(link, scale=(1.0, *(1.0 + 0.2 * sign,) * (link.levels - 1)))
+    return link
+
+
+def _led(job: Job, link: Free, problem: Problem) -> State:
+    """A free link started from the state and the table of a short geometric fit."""
+    curve = _begin(job, Geometric(mean=link.mean, levels=link.levels))
+    led = _probe(job, curve.law, curve.observed, curve.state, PROBE).state
+    found = led.shared.linkage
+    table = tuple(float(v) for v in found.table(link.levels))
+    began = replace(link, values=table, shift=found.shift, scale=found.scale)
+    return _with_linkage(led, began.start(_sd(problem.observed)))
+
+
+def _sd(observed: Observed) -> float:
+    return float(np.std(observed.cells.values, dtype=np.float64)) or 1.0
+
+
+def _probe(job: Job, law: Law, observed: Observed, state: State, sweeps: int) -> Fit:
+    sweeps = min(sweeps, job.options.stop.max_iter)
+    rule = StopRule(max_iter=sweeps, tol=0.0)
+    return run(Progress(state), job.around(law, observed), rule, stopped=job.control)

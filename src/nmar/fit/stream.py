@@ -1,0 +1,51 @@
+"""Fitting from an iterator of batches: the data need never be in memory together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from nmar.fit.callbacks import Control
+from nmar.fit.executor import threads
+from nmar.fit.options import Options
+from nmar.fit.run import Around, Progress, run
+from nmar.fit.schedule import Minibatch, Source, Stream, check_streams
+from nmar.fit.start import begin
+from nmar.fit.train import Fitted, check_cells, fixed_seed
+from nmar.kernels.choose import choose
+from nmar.posterior.posterior import Posterior
+
+
+def train_stream(source: Source, options: Options, control: Control | None = None) -> Fitted:
+    """Fit from a stream; see :class:`nmar.fit.schedule.Stream` for what it must give.
+
+    In memory are one batch, the columns' factors and what is shared. Rows are given up when their batch has been
+    used: the posterior's rows are those of the last batch, and any others are folded in when they are asked about.
+    """
+    method = options.method if isinstance(options.method, Minibatch) else Minibatch()
+    stream, control = Stream(method, source), control or Control()
+    first = stream.first
+    check_cells(first)
+    pattern = options.pattern if options.prior == "robust" else options.pattern.as_in_paper(first)
+    problem = begin(
+        first,
+        options.data.build(first),
+        options.link,
+        pattern,
+        control=options.control,
+        seed=fixed_seed(options.seed),
+        dtype=np.dtype(options.dtype).type,
+        lead=0,
+    )
+    check_streams(problem.law)
+    rule = replace(options.stop, max_iter=min(options.stop.max_iter, stream.passes), tol=0.0)
+
+    def after(now: Progress) -> Progress:
+        control.tell(now)
+        return now
+
+    with threads(options.n_jobs) as executor:
+        around = Around(problem.observed, problem.law, choose(options.backend), executor)
+        fit = run(Progress(problem.state), around, rule, after, stream, control)
+    return Fitted(Posterior(problem.law, fit.state, stream.rows, first.cols), fit.trace, fit.reason)

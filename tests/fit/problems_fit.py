@@ -1,0 +1,55 @@
+"""Small problems for the tests of fitting."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+import nmar
+from nmar.fit.executor import Serial
+from nmar.fit.run import Around
+from nmar.fit.start import Problem, begin
+from nmar.kernels.choose import choose
+from nmar.models.missingness import Pattern
+from nmar.prob.linkage import linkage
+
+SETTINGS = {
+    "full": nmar.Factorization(2),
+    "diagonal": nmar.Factorization(2, covariance="diagonal"),
+    "poisson": nmar.Factorization(2, family="poisson"),
+}
+
+
+def cells_of(data: Any, shape: tuple[int, int] = (60, 40), density: float = 0.25, seed: int = 0) -> nmar.Cells:
+    """Cells drawn from the model."""
+    return nmar.simulate(shape=shape, data=data, linkage=nmar.Linear(0.2), density=density, seed=seed)[0]
+
+
+def start(name: str = "full", link: str = "linear", shape: tuple[int, int] = (60, 40)) -> Problem:
+    """A problem about to start."""
+    cells = cells_of(SETTINGS[name], shape)
+    return begin(cells, SETTINGS[name].build(cells), linkage(link), Pattern(3), seed=0)
+
+
+def around(problem: Problem) -> Around:
+    """Surroundings in one thread."""
+    return Around(problem.observed, problem.law, choose("numba"), Serial())
+
+
+def arrays(record: Any) -> list[np.ndarray]:
+    """Every array and number of a record, in order."""
+    if isinstance(record, np.ndarray):
+        return [record]
+    if isinstance(record, tuple | list):
+        return [a for part in record for a in arrays(part)]
+    if dataclasses.is_dataclass(record):
+        return [a for f in dataclasses.fields(record) for a in arrays(getattr(record, f.name))]
+    return [np.array(record)] if isinstance(record, int | float) else []
+
+
+def same(left: Any, right: Any) -> bool:
+    """Bit by bit."""
+    one, other = arrays(left), arrays(right)
+    return len(one) == len(other) and all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))

@@ -1,0 +1,213 @@
+"""Checkpoints: bit-identical continuation, kills, damage, foreign files, signals."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from problems_fit import SETTINGS, cells_of, same
+
+import nmar
+from nmar.fit.entrywise import Entrywise
+from nmar.fit.schedule import Minibatch
+
+COMMON = dict(factors=3, random_state=0, tol=0.0)
+SOLVERS = {
+    "batch": dict(data=SETTINGS["full"], linkage="free", solver="batch", max_iter=9),
+    "minibatch": dict(data=SETTINGS["full"], linkage="free", solver=Minibatch(batch_size=20, passes=9), max_iter=9),
+    "plain": dict(data=SETTINGS["full"], linkage="linear", solver=Minibatch(20, passes=9, remember=False), max_iter=9),
+    "entrywise": dict(data=SETTINGS["diagonal"], linkage="linear", solver=Entrywise(visits=3000), max_iter=9),
+}
+
+
+def parts(data):
+    return cells_of(data).split(test=0.1, valid=0.1, seed=0)
+
+
+@pytest.mark.parametrize("name", list(SOLVERS))
+def test_a_fit_stopped_and_resumed_is_the_uninterrupted_one(name, tmp_path):
+    given = {**COMMON, **SOLVERS[name]}
+    train, valid, _ = parts(given["data"])
+    whole = nmar.CCPF(**given).fit(train, valid=valid)
+    folder = tmp_path / "run"
+    stop = [lambda record: record.iteration == 4]
+    nmar.CCPF(**given).fit(train, valid=valid, checkpoint=folder, every=3, callbacks=stop)
+    resumed = nmar.CCPF(**given).fit(train, valid=valid, checkpoint=folder, every=3, resume=True)
+    assert same(whole.posterior_.state, resumed.posterior_.state)
+    assert np.array_equal(whole.bound_trace_, resumed.bound_trace_)
+    assert np.array_equal(whole.valid_trace_, resumed.valid_trace_)
+
+
+@pytest.mark.parametrize("linkage", ["auto", "two-stage"])
+def test_fits_with_stages_resume_too(linkage, tmp_path):
+    train, valid, _ = parts(SETTINGS["full"])
+    given = {**COMMON, "data": SETTINGS["full"], "linkage": linkage, "max_iter": 4}
+    whole = nmar.CCPF(**given).fit(train, valid=valid, checkpoint=tmp_path)
+    again = nmar.CCPF(**given).fit(train, valid=valid, checkpoint=tmp_path, resume=True)
+    assert same(whole.posterior_.state, again.posterior_.state)
+
+
+def test_a_seed_of_none_is_kept_with_the_run(tmp_path):
+    train, _, _ = parts(SETTINGS["full"])
+    given = {**COMMON, **SOLVERS["minibatch"], "random_state": None}
+    stop = [lambda record: record.iteration == 4]
+    first = nmar.CCPF(**given).fit(train, checkpoint=tmp_path, every=1, callbacks=stop)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in tmp_path.glob("*.nmar"):
+        (copy / path.name).write_bytes(path.read_bytes())
+    one = nmar.CCPF(**given).fit(train, checkpoint=tmp_path, resume=True)
+    two = nmar.CCPF(**given).fit(train, checkpoint=copy, resume=True)
+    assert same(one.posterior_.state, two.posterior_.state)
+    assert np.array_equal(first.bound_trace_, one.bound_trace_[:4])
+
+
+def test_two_checkpoints_are_kept_and_no_temporary_file(tmp_path):
+    train, _, _ = parts(SETTINGS["full"])
+    nmar.CCPF(**COMMON, **SOLVERS["batch"]).fit(train, checkpoint=tmp_path, every=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["sweep-000008.nmar", "sweep-000009.nmar"]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "text", "folderless"])
+def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(damage, tmp_path, caplog):
+    train, _, _ = parts(SETTINGS["full"])
+    given = {**COMMON, **SOLVERS["batch"]}
+    whole = nmar.CCPF(**given).fit(train, checkpoint=tmp_path, every=2)
+    newest = max(tmp_path.glob("sweep-*.nmar"))
+    content = bytearray(newest.read_bytes())
+    if damage == "flipped":
+        content[len(content) // 2] ^= 0x10
+    changed = {"truncated": content[: len(content) // 2], "flipped": content, "empty": b"", "text": b"no zip"}
+    newest.write_bytes(bytes(changed.get(damage, b"PK\x03\x04")))
+    with caplog.at_level(logging.INFO, logger="nmar"):
+        resumed = nmar.CCPF(**given).fit(train, checkpoint=tmp_path, every=2, resume=True)
+    assert "refused, it cannot be read" in caplog.text
+    assert "going on from" in caplog.text
+    assert same(whole.posterior_.state, resumed.posterior_.state)
+
+
+@pytest.mark.parametrize("other", [{"factors": 4}, {"linkage": "linear"}, {"random_state": 1}, "cells"])
+def test_a_foreign_checkpoint_is_refused(other, tmp_path, caplog):
+    train, valid, _ = parts(SETTINGS["full"])
+    given = {**COMMON, **SOLVERS["batch"]}
+    nmar.CCPF(**given).fit(train, checkpoint=tmp_path, every=3)
+    changed = given if other == "cells" else {**given, **other}
+    cells = train.concat(valid) if other == "cells" else train
+    fresh = nmar.CCPF(**changed).fit(cells)
+    with caplog.at_level(logging.WARNING, logger="nmar"):
+        model = nmar.CCPF(**changed).fit(cells, checkpoint=tmp_path, every=3, resume=True)
+    assert "belongs to a fit of other cells or with other options" in caplog.text
+    assert same(fresh.posterior_.state, model.posterior_.state)
+
+
+def test_a_fit_that_does_not_resume_starts_over(tmp_path):
+    train, _, _ = parts(SETTINGS["full"])
+    given = {**COMMON, **SOLVERS["batch"]}
+    nmar.CCPF(**given).fit(train, checkpoint=tmp_path, every=1)
+    stop = [lambda record: record.iteration == 2]
+    nmar.CCPF(**given).fit(train, checkpoint=tmp_path, every=1, callbacks=stop)
+    assert max(tmp_path.glob("*.nmar")).name == "sweep-000002.nmar"
+
+
+def test_a_finished_fit_can_be_prolonged(tmp_path):
+    train, _, _ = parts(SETTINGS["full"])
+    given = {**COMMON, **SOLVERS["batch"], "linkage": "linear"}
+    long = nmar.CCPF(**given).fit(train)
+    nmar.CCPF(**{**given, "max_iter": 5}).fit(train, checkpoint=tmp_path)
+    longer = nmar.CCPF(**given).fit(train, checkpoint=tmp_path, resume=True)
+    assert same(long.posterior_.state, longer.posterior_.state)
+
+
+def test_bad_arguments_are_refused(tmp_path):
+    train, _, _ = parts(SETTINGS["full"])
+    model = nmar.CCPF(**COMMON, **SOLVERS["batch"])
+    with pytest.raises(ValueError, match="resume=True needs"):
+        model.fit(train, resume=True)
+    with pytest.raises(ValueError, match="every=0"):
+        model.fit(train, checkpoint=tmp_path, every=0)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="is a file"):
+        model.fit(train, checkpoint=tmp_path / "file")
+
+
+CHILD = """
+import sys
+import nmar
+from nmar.fit.schedule import Minibatch
+cells, _ = nmar.simulate(shape=(60, 40), data=nmar.Factorization(2), linkage=nmar.Linear(0.2), density=0.25, seed=0)
+solver = Minibatch(batch_size=20, passes=80) if sys.argv[2] == "minibatch" else "batch"
+model = nmar.CCPF(nmar.Factorization(2), factors=3, linkage="free", random_state=0, tol=0.0, max_iter=80, solver=solver)
+told = [lambda record: print(record.iteration, flush=True)]
+model.fit(cells, checkpoint=sys.argv[1] + "/run", every=1, resume=True, callbacks=told)
+model.save(sys.argv[1] + "/model.nmar")
+"""
+
+
+@pytest.mark.parametrize("solver", ["minibatch"])
+def test_killed_again_and_again_it_ends_with_the_same_model(solver, tmp_path):
+    command = [sys.executable, "-c", CHILD]
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    subprocess.run([*command, str(whole), solver], check=True, stdout=subprocess.DEVNULL)
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        child = subprocess.Popen([*command, str(broken), solver], stdout=subprocess.PIPE)
+        child.stdout.readline()  # it sweeps
+        time.sleep(float(rng.uniform(0.0, 0.15)))
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+    subprocess.run([*command, str(broken), solver], check=True, stdout=subprocess.DEVNULL)
+    one, other = (nmar.load(folder / "model.nmar") for folder in (whole, broken))
+    assert same(one.posterior_.state, other.posterior_.state)
+    assert np.array_equal(one.bound_trace_, other.bound_trace_)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_fit_after_the_sweep_and_keeps_the_model(number, caplog):
+    train, _, test = parts(SETTINGS["full"])
+    handler = signal.getsignal(number)
+
+    def interrupt(record):
+        if record.iteration == 3:
+            os.kill(os.getpid(), number)
+
+    with caplog.at_level(logging.WARNING, logger="nmar"):
+        model = nmar.CCPF(**COMMON, **SOLVERS["batch"]).fit(train, callbacks=[interrupt])
+    assert model.stop_reason_ == "interrupted"
+    assert model.n_iter_ == 3
+    assert np.isfinite(model.log_likelihood(test))
+    assert "keeps the model" in caplog.text
+    assert signal.getsignal(number) is handler
+
+
+def test_handlers_are_put_back_after_an_error_and_left_alone_in_other_threads():
+    train, _, _ = parts(SETTINGS["full"])
+    handler = signal.getsignal(signal.SIGINT)
+
+    def fail(record):
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        nmar.CCPF(**COMMON, **SOLVERS["batch"]).fit(train, callbacks=[fail])
+    assert signal.getsignal(signal.SIGINT) is handler
+    found = []
+
+    def elsewhere():
+        model = nmar.CCPF(**COMMON, **SOLVERS["batch"])
+        model.fit(train, callbacks=[lambda r: found.append(signal.getsignal(signal.SIGINT)) and None])
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert found
+    assert all(each is handler for each in found)

@@ -1,0 +1,200 @@
+"""Mini-batches: one full batch is coordinate ascent, a part stands for the whole, streams, determinism."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems_fit import SETTINGS, around, cells_of, same, start
+
+import nmar
+from nmar.fit.align import align
+from nmar.fit.run import Around, Memory, Part, Progress, run, sweep_part
+from nmar.fit.scale import Sums, counted, recalled
+from nmar.fit.schedule import Batches, Minibatch, leading_part
+from nmar.fit.start import observe
+from nmar.fit.stop import StopRule
+from nmar.models.coupled import bound, half_sweep
+
+SEED = np.random.SeedSequence(0)
+
+
+def fit(problem, settings, passes=4):
+    schedule = Batches(settings, problem.observed, problem.law, SEED)
+    return run(Progress(problem.state), around(problem), StopRule(passes, 0.0), None, schedule)
+
+
+@pytest.mark.parametrize("name", list(SETTINGS))
+@pytest.mark.parametrize("remember", [True, False])
+def test_one_full_batch_with_step_one_is_coordinate_ascent_bit_for_bit(name, remember):
+    problem = start(name)
+    whole = run(Progress(problem.state), around(problem), StopRule(4, 0.0))
+    parts = fit(problem, Minibatch(batch_size=1000, xi=0.0, remember=remember))
+    assert same(whole.state, parts.state)
+    assert whole.trace.bound == parts.trace.bound
+
+
+@pytest.mark.parametrize("name", list(SETTINGS))
+@pytest.mark.parametrize("shape", [(60, 40), (40, 60)])
+def test_a_batch_counted_twice_gives_the_columns_of_the_matrix_with_its_rows_twice(name, shape):
+    problem = start(name, shape=shape)
+    lead, count = problem.law.lead, max(shape)
+    twice = leading_part(problem.observed.cells.align(), lead, np.arange(count))
+    other = 1 - lead
+    scaled = counted(around(problem), 2.0)
+    once, _, _ = half_sweep(other, problem.state, scaled.observed, scaled.law, scaled.kernels, scaled.executor)
+    # the doubled matrix: every leading line twice, under new ids
+    cells = twice if lead == 0 else twice.T
+    row, col = cells.pairs()
+    doubled = nmar.Cells.from_arrays(
+        np.concatenate([row, row + count]), np.tile(col, 2), np.tile(cells.values, 2), (2 * count, min(shape))
+    )
+    doubled = doubled if lead == 0 else doubled.T
+    side = problem.state.sides[lead].take(np.tile(np.arange(count), 2))
+    state = problem.state.with_side(lead, side)
+    there = Around(observe(doubled, problem.law, None, 0.0, np.float64), *_rest(problem))
+    full, _, _ = half_sweep(other, state, there.observed, there.law, there.kernels, there.executor)
+    for a, b in zip(_flat(once), _flat(full), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def _rest(problem):
+    whole = around(problem)
+    return whole.law, whole.kernels, whole.executor
+
+
+def _flat(pair):
+    from problems_fit import arrays
+
+    return arrays(pair)
+
+
+def test_remembered_batches_sum_to_the_whole_once_all_were_seen():
+    problem = start()
+    lead = problem.law.lead
+    schedule = Batches(Minibatch(batch_size=20), problem.observed, problem.law, SEED)
+    memory = schedule._room(problem.state, Memory(), around(problem))
+    state = problem.state
+    whole, _, _ = half_sweep(1 - lead, state, *_all(problem))
+    pair = None
+    for b, part in [*enumerate(schedule.parts)] * 2:  # a second visit replaces what the first one gave
+        here = Around(schedule.observed[b], *_rest(problem))
+        local = state.with_side(lead, state.sides[lead].take(part))
+        seen = recalled(here, local, memory.sums, b)
+        pair, _, _ = half_sweep(1 - lead, local, seen.observed, seen.law, seen.kernels, seen.executor)
+    for a, b in zip(_flat(pair), _flat(whole), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def _all(problem):
+    whole = around(problem)
+    return whole.observed, whole.law, whole.kernels, whole.executor
+
+
+def test_alignment_raises_the_bound_and_changes_no_prediction():
+    problem = start(shape=(80, 40))
+    state = run(Progress(problem.state), around(problem), StopRule(3, 0.0)).state
+    lead = problem.law.lead
+    sums = Sums.empty(1, state, problem.law, None)
+    turned, leading = align(state, problem.law, [state.sides[lead]], sums)
+    turned = turned.with_side(lead, leading[0])
+    values = []
+    for each in (state, turned):
+        _, info, _ = half_sweep(lead, each, *_all(problem))
+        values.append((bound(each, info.log_z, problem.law, problem.observed), info.log_z))
+    assert values[1][1] == pytest.approx(values[0][1], rel=1e-10)  # log Z: the cells see the same moments
+    assert values[1][0] >= values[0][0]
+
+
+@pytest.mark.parametrize("name", list(SETTINGS))
+def test_minibatch_comes_near_the_batch_solution(name):
+    data = SETTINGS[name]
+    train, _, test = cells_of(data, (300, 60), 0.3).split(test=0.2, valid=0.0, seed=0)
+    settings = dict(data=data, linkage="linear", factors=3, random_state=0, tol=0.0)
+    whole = nmar.CCPF(max_iter=40, **settings).fit(train).log_likelihood(test)
+    solver = Minibatch(batch_size=75, passes=15)
+    assert nmar.CCPF(solver=solver, **settings).fit(train).log_likelihood(test) > whole - 0.03
+
+
+def test_minibatch_is_deterministic_whatever_the_number_of_threads():
+    train = cells_of(SETTINGS["full"])
+    fits = [
+        nmar.CCPF(
+            SETTINGS["full"], factors=3, solver=Minibatch(batch_size=16, passes=2), random_state=3, n_jobs=jobs
+        ).fit(train)
+        for jobs in (1, 2)
+    ]
+    assert same(fits[0].posterior_.state, fits[1].posterior_.state)
+
+
+def test_a_step_moves_every_column_and_the_shared_vectors_part_of_the_way():
+    problem = start()
+    half = Around(problem.observed, *_rest(problem))
+    full_state, full_memory, _ = sweep_part(problem.state, Memory(), half, Part(1.0, 1.0, 1.0))
+    moved, memory, _ = sweep_part(problem.state, full_memory, half, Part(1.0, 1.0, 0.25))
+    before = problem.state.sides[1 - problem.law.lead].pattern.weights.shape
+    target = full_state.sides[1 - problem.law.lead].pattern.weights.shape
+    now = moved.sides[1 - problem.law.lead].pattern.weights.shape
+    np.testing.assert_allclose(now, 0.75 * before + 0.25 * target, rtol=1e-6)
+    assert memory.steps == 2
+
+
+class Source:
+    """A stream that can be read again."""
+
+    def __init__(self, cells, size):
+        self.cells, self.size = cells, size
+
+    def __call__(self):
+        for k in range(0, self.cells.shape[0], self.size):
+            yield self.cells.take_rows(np.arange(k, min(k + self.size, self.cells.shape[0])))
+
+
+def test_stream_learns_columns_and_folds_in_rows():
+    train, _, test = cells_of(SETTINGS["full"], (400, 40), 0.3).split(test=0.2, valid=0.0, seed=0)
+    settings = dict(data=SETTINGS["full"], linkage="linear", factors=3, random_state=0)
+    whole = nmar.CCPF(max_iter=40, **settings).fit(train).log_likelihood(test)
+    stream = nmar.CCPF(solver=Minibatch(passes=8), **settings).fit(Source(train, 100))
+    assert stream.n_iter_ == 8
+    assert len(stream.posterior_.rows) == 100  # the last batch
+    assert stream.fold_in(train).log_likelihood(test) > whole - 0.05
+
+
+def test_one_shot_stream_makes_one_pass_over_every_batch():
+    cells = cells_of(SETTINGS["full"], (120, 40))
+    read = []
+
+    def batches():
+        for batch in Source(cells, 40)():
+            read.append(batch.shape)
+            yield batch
+
+    model = nmar.CCPF(SETTINGS["full"], linkage="linear", factors=3, solver="minibatch", random_state=0)
+    model.fit(batches())
+    assert model.n_iter_ == 1
+    assert read == [(40, 40)] * 3
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"batch_size": 0}, "batch_size"),
+        ({"t0": 0.5}, "t0"),
+        ({"xi": 2.0}, "xi"),
+        ({"passes": 0}, "passes"),
+        ({"local": 0}, "local"),
+    ],
+)
+def test_settings_are_checked(given, words):
+    with pytest.raises(ValueError, match=words):
+        Minibatch(**given)
+
+
+def test_stream_needs_minibatch_and_common_columns():
+    cells = cells_of(SETTINGS["full"], (120, 40))
+    with pytest.raises(ValueError, match="solver='minibatch'"):
+        nmar.CCPF(SETTINGS["full"]).fit([cells])
+    model = nmar.CCPF(SETTINGS["full"], factors=2, solver="minibatch")
+    with pytest.raises(ValueError, match="other columns"):
+        model.fit([cells, cells.T.take_rows(np.arange(30)).T])
+    with pytest.raises(ValueError, match="must give Cells"):
+        model.fit(iter([]))

@@ -1,0 +1,87 @@
+"""Stopping: validation with the best state kept, the bound, time; callbacks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems_fit import SETTINGS, cells_of, same
+
+import nmar
+from nmar.fit.run import Trace
+from nmar.fit.stop import StopRule
+
+
+def trace(bound=(), valid=(), seconds=None):
+    length = max(len(bound), len(valid))
+    return Trace(tuple(bound) or (0.0,) * length, tuple(valid), tuple(seconds or np.arange(1.0, length + 1)))
+
+
+def test_validation_stops_after_patience_sweeps_without_a_new_best():
+    rule = StopRule(max_iter=100, patience=3)
+    assert rule(trace(valid=[-3, -2, -2.1, -2.2])) is None
+    assert rule(trace(valid=[-3, -2, -2.1, -2.2, -2.3])) == "validation"
+    assert rule(trace(valid=[-3, -2, -2.1, -2.2, -1.9])) is None
+
+
+def test_a_gain_below_the_tolerance_is_no_new_best():
+    rule = StopRule(max_iter=100, patience=2, valid_tol=0.01)
+    assert rule(trace(valid=[-2, -1.995, -1.994])) == "validation"
+    assert rule(trace(valid=[-2, -1.98, -1.96])) is None
+
+
+def test_bound_stops_when_it_settles_and_not_while_validation_is_followed():
+    rule = StopRule(max_iter=100, tol=1e-3)
+    assert rule(trace([-200.0, -101.0, -100.0])) is None
+    assert rule(trace([-200.0, -100.05, -100.0])) == "converged"
+    assert rule(trace([-200.0, -100.05, -100.0], valid=[-2, -1.5, -1.0])) is None
+    assert StopRule(tol=0.0)(trace([-100.0, -100.0, -100.0])) is None
+
+
+def test_sweeps_and_time_stop():
+    assert StopRule(max_iter=2, tol=0.0)(trace([-3.0, -2.0])) == "max_iter"
+    rule = StopRule(max_iter=100, tol=0.0, max_time=5.0)
+    assert rule(trace([-3.0, -2.0], seconds=[1.0, 4.9])) is None
+    assert rule(trace([-3.0, -2.0], seconds=[1.0, 5.0])) == "max_time"
+
+
+def test_the_best_state_by_validation_is_kept_not_the_last(monkeypatch):
+    scores = iter([-3.0, -2.0, -1.0, -1.5, -1.6, -1.4, -1.7])
+    monkeypatch.setattr("nmar.fit.train._score", lambda posterior, cells: next(scores))
+    train, valid, _ = cells_of(SETTINGS["full"]).split(test=0.1, valid=0.1, seed=0)
+    states = []
+    model = nmar.CCPF(SETTINGS["full"], factors=3, max_iter=60, patience=4, starts=1, random_state=0)
+    model.fit(train, valid=valid, callbacks=[lambda record: states.append(record.state)])
+    assert model.stop_reason_ == "validation"
+    assert model.n_iter_ == 7
+    assert same(model.posterior_.state, states[2])
+    assert not same(model.posterior_.state, states[-1])
+
+
+def test_max_time_ends_a_fit():
+    model = nmar.CCPF(SETTINGS["full"], factors=3, max_iter=100_000, tol=0.0, max_time=0.2, starts=1, random_state=0)
+    model.fit(cells_of(SETTINGS["full"]))
+    assert model.stop_reason_ == "max_time"
+    assert model.seconds_trace_[-1] < 5.0
+
+
+def test_callbacks_see_every_sweep_and_can_stop():
+    train, valid, _ = cells_of(SETTINGS["full"]).split(test=0.1, valid=0.1, seed=0)
+    seen, also = [], []
+
+    def stop(record):
+        seen.append(record)
+        return record.iteration == 4
+
+    model = nmar.CCPF(SETTINGS["full"], factors=3, max_iter=20, tol=0.0, random_state=0)
+    model.fit(train, valid=valid, callbacks=[stop, also.append])
+    assert [record.iteration for record in seen] == [1, 2, 3, 4] == [record.iteration for record in also]
+    assert model.stop_reason_ == "callback"
+    assert [record.bound for record in seen] == model.bound_trace_.tolist()
+    assert [record.validation for record in seen] == model.valid_trace_.tolist()
+    assert np.all(np.diff([record.seconds for record in seen]) > 0)
+    assert same(seen[-1].state.shared, model.posterior_.state.shared) or model.valid_trace_.argmax() < 3
+
+
+def test_what_cannot_be_called_is_refused():
+    with pytest.raises(ValueError, match="cannot be called"):
+        nmar.CCPF(SETTINGS["full"], factors=3).fit(cells_of(SETTINGS["full"]), callbacks=["print"])
