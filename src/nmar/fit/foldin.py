@@ -15,28 +15,17 @@ from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
 from nmar.fit.executor import threads
-from nmar.fit.scale import CountedKernels
 from nmar.fit.schedule import leading_part, unseen_lines
 from nmar.fit.start import observe
 from nmar.kernels.choose import choose
-from nmar.kernels.spec import Crossing, Expectation, Kernels, Lines, SideView
-from nmar.models.coupled import Executor, Law, Observed, Pair, Shared, State, half_sweep, join
+from nmar.kernels.spec import Kernels
+from nmar.models.coupled import Executor, Law, Observed, Pair, Shared, State, half_sweep, join, view
 from nmar.posterior.posterior import Posterior
 
 Array = NDArray[Any]
 
 TOLERANCE = 3e-3  # relative change of a line in one half sweep below which it is frozen
 ROUNDS = 100
-
-
-class LinesOnly(CountedKernels):
-    """Kernels that leave out the n-vectors: what is shared stays as it is, so nobody reads them."""
-
-    def statistics(
-        self, lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, held: Expectation
-    ) -> tuple[Array, Array]:
-        """Zeros."""
-        return np.zeros(crossing.slopes.shape), np.zeros(crossing.by_value.shape)
 
 
 def fold_in(
@@ -75,8 +64,7 @@ def fold_in(
     busy = np.flatnonzero(np.diff(lines.indptr))
     start = unseen_lines(law, state, axis, lines.n)
     with threads(n_jobs) as executor:
-        kernels: Any = LinesOnly(choose(backend), 1.0)
-        found = _converge(axis, start, observed, busy, posterior, kernels, executor, (tol, max_iter))
+        found = _converge(axis, start, observed, busy, posterior, choose(backend), executor, (tol, max_iter))
     order = np.concatenate([where for where, _ in found])
     side = join([pair for _, pair in found]).take(np.argsort(order, kind="stable"))
     ids = (known.rows, posterior.cols) if axis == 0 else (posterior.rows, known.cols)
@@ -99,13 +87,14 @@ def _converge(
     done = [(cold, start.take(cold))]
     here, pair, part = busy, start.take(busy), _part(observed, axis, busy)
     moving = np.ones(len(busy), bool)
+    given = view(state.sides[1 - axis], 1 - axis, law, state.shared)  # the same in every round
     for turn in range(max_iter):
         if not moving.any():
             break
         if moving.mean() < 0.7:  # frozen lines cost as much as others until they are left out
             kept = np.flatnonzero(moving)
             here, pair, part, moving = here[kept], pair.take(kept), _part(part, axis, kept), moving[kept]
-        new, _, size = half_sweep(axis, state.with_side(axis, pair), part, law, kernels, executor)
+        new, _, size = half_sweep(axis, state.with_side(axis, pair), part, law, kernels, executor, given)
         state = State(state.sides, replace(state.shared, table_size=size))
         still = change(pair, new, axis, law, state.shared) > tol
         frozen = np.flatnonzero(moving & (~still if turn < max_iter - 1 else True))

@@ -287,16 +287,25 @@ def _sum_lines(indptr: Array, indices: Array, other: Array) -> Array:
 
 
 def half_sweep(
-    axis: int, state: State, observed: Observed, law: Law, kernels: Kernels, executor: Executor
+    axis: int,
+    state: State,
+    observed: Observed,
+    law: Law,
+    kernels: Kernels,
+    executor: Executor,
+    given: SideView | None = None,
 ) -> tuple[Pair, Info, int]:
     """Update all lines of ``axis`` given the other side and the shared parameters.
+
+    ``given`` is the view of the other side, for callers that keep it fixed over many half sweeps (fold-in); nothing
+    shared is learned then, and the n-vectors are left at zero.
 
     Returns the new side, the half sweep's information, and the size of open table that sufficed.
     """
     shared = state.shared
     while True:
         try:
-            pair, info = _half_sweep(axis, State(state.sides, shared), observed, law, kernels, executor)
+            pair, info = _half_sweep(axis, State(state.sides, shared), observed, law, kernels, executor, given)
             return pair, info, shared.table_size
         except TableTooShort:
             if shared.table_size >= LONGEST:
@@ -308,10 +317,16 @@ def half_sweep(
 
 
 def _half_sweep(
-    axis: int, state: State, observed: Observed, law: Law, kernels: Kernels, executor: Executor
+    axis: int,
+    state: State,
+    observed: Observed,
+    law: Law,
+    kernels: Kernels,
+    executor: Executor,
+    given: SideView | None,
 ) -> tuple[Pair, Info]:
     shared, mine = state.shared, state.sides[axis]
-    theirs = view(state.sides[1 - axis], 1 - axis, law, shared)
+    theirs = view(state.sides[1 - axis], 1 - axis, law, shared) if given is None else given
     table = crossing(law, shared, observed.distinct)
     exposed = exposure(axis, state, observed.hidden)
 
@@ -328,9 +343,11 @@ def _half_sweep(
         if not law.pattern_fixed:
             exposed_block = exposed if exposed.ndim == 1 else exposed[block[0] : block[1]]
             pattern = law.pattern.update(pattern, found.pattern, exposed_block)
-        new = law.data.features(data, axis, shared.data)  # ``statistics`` reads no pattern: the old one will do
-        after = make_view(before.log_weights, new.first, new.second, new.top)
-        vectors, by_value = kernels.statistics(lines, after, theirs, table, found)
+        vectors, by_value = np.zeros(table.slopes.shape), np.zeros(table.by_value.shape)
+        if given is None:
+            new = law.data.features(data, axis, shared.data)  # ``statistics`` reads no pattern: the old one will do
+            after = make_view(before.log_weights, new.first, new.second, new.top)
+            vectors, by_value = kernels.statistics(lines, after, theirs, table, found)
         released = found._replace(probability=EMPTY_FLOAT, used=EMPTY_INT)  # q(n) is held for one block only
         return Pair(pattern, data), released, vectors, by_value
 

@@ -128,7 +128,11 @@ class NormalFactor:
         """Packed E[a a'] of a full factor."""
         i, j = pair_indices(self.mean.shape[1])
         scale = pack_scale(self.mean.shape[1]).astype(self.mean.dtype)
-        return self.mean[:, i] * self.mean[:, j] * scale + self.spread
+        product = np.take(self.mean, i, axis=1)
+        product *= np.take(self.mean, j, axis=1)
+        product *= scale
+        product += self.spread
+        return product
 
     def divergence(self, free: Array, prior_mean: Array, prior_variance: Array) -> float:
         """KL(q ‖ N(prior_mean, diag(prior_variance))) over the free coordinates, summed over lines."""
