@@ -106,18 +106,19 @@ def _restarted(job: Job) -> Problem:
 def _candidates(job: Job, problem: Problem) -> list[State]:
     """Starts of the linkage.
 
-    A free table has several modes on some data (φ(2) below or above 1): start from 1 and from a geometric fit. For
-    the control φ = 1 is a saddle, since all cells then share one q(n): start from tables bent down and up.
+    Tables have several modes on some data (φ(2) below or above 1): a free one starts from 1 and from a geometric fit,
+    one with a parameter c from either side of 0. For the control φ = 1 is a saddle, since all cells then share one
+    q(n): it starts from tables bent down and up.
     """
     link = job.options.link
     given = isinstance(link, Free) and link.values is not None
     started = problem.state.shared.linkage
     if job.options.starts == 1 or given or not (started.learn or started.learns_mean):
         return [problem.state]
-    if job.options.control:
+    if job.options.control or not isinstance(link, Free):
         sd = _sd(problem.observed)
         return [_with_linkage(problem.state, _bent(started, sign, sd)) for sign in (-1.0, 1.0)]
-    return [problem.state, _led(job, link, problem)] if isinstance(link, Free) else [problem.state]
+    return [problem.state, _led(job, link, problem)]
 
 
 def _only_start(job: Job, problem: Problem) -> State:
