@@ -71,7 +71,7 @@ def _flat(pair):
 def test_remembered_batches_sum_to_the_whole_once_all_were_seen():
     problem = start()
     lead = problem.law.lead
-    schedule = Batches(Minibatch(batch_size=20), problem.observed, problem.law, SEED)
+    schedule = Batches(Minibatch(batch_size=20, remember=True), problem.observed, problem.law, SEED)
     memory = schedule._room(problem.state, Memory(), around(problem))
     state = problem.state
     whole, _, _ = half_sweep(1 - lead, state, *_all(problem))
@@ -111,7 +111,7 @@ def test_minibatch_comes_near_the_batch_solution(name):
     train, _, test = cells_of(data, (300, 60), 0.3).split(test=0.2, valid=0.0, seed=0)
     settings = dict(data=data, linkage="linear", factors=3, random_state=0, tol=0.0)
     whole = nmar.CCPF(max_iter=40, **settings).fit(train).log_likelihood(test)
-    solver = Minibatch(batch_size=75, passes=15)
+    solver = Minibatch(batch_size=75, passes=15, remember=True)
     assert nmar.CCPF(solver=solver, **settings).fit(train).log_likelihood(test) > whole - 0.03
 
 
@@ -119,7 +119,7 @@ def test_minibatch_is_deterministic_whatever_the_number_of_threads():
     train = cells_of(SETTINGS["full"])
     fits = [
         nmar.CCPF(
-            SETTINGS["full"], factors=3, solver=Minibatch(batch_size=16, passes=2), random_state=3, n_jobs=jobs
+            SETTINGS["full"], factors=3, solver=Minibatch(batch_size=16, passes=2, remember=True), random_state=3, n_jobs=jobs
         ).fit(train)
         for jobs in (1, 2)
     ]

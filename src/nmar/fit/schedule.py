@@ -29,6 +29,7 @@ from nmar.posterior.posterior import Posterior
 Array = NDArray[Any]
 
 TURNS = 4  # times a pass at which factors are aligned with their priors
+SHORT = 20.0  # cells of a line below which batches are not remembered
 PLAIN = 0.8  # exponent of the steps where batches are not remembered
 BATCHES = 16  # batches of a pass unless a size is given: few enough that the columns' sums are hardly noisy
 
@@ -39,13 +40,13 @@ class Minibatch:
 
     Parameters
     ----------
-    batch_size : lines of the leading axis in a batch; None: a sixteenth of them
+    batch_size : lines of the leading axis in a batch; None: a sixteenth of them, or a quarter where rows are short
     passes : passes over the data at most
     t0, xi : the step after t batches is (t0 + t)^−xi; xi = 0 makes every step 1. None: 0 where batches are
         remembered, else 0.8
     local : half sweeps of a batch's own lines at each visit
     remember : keep what each batch last gave to the columns, so that a step sees all batches and not one of them
-        counted I/|B| times. Needs memory of (batches × columns × features); impossible for streams and for a
+        counted I/|B| times. None: yes, unless rows are short (below 20 cells on average). Needs memory of (batches × columns × features); impossible for streams and for a
         diagonal covariance, whose steps are plain natural gradients
     rows : streams: how many rows the stream stands for; None: as many as were seen so far
 
@@ -55,7 +56,9 @@ class Minibatch:
     columns: with plain steps the noise holds the fit up (0.015 nats on MovieLens-1M). With the batches remembered
     the target has no noise, steps of 1 are right, and each pass makes as many good steps on the columns as there
     are batches. The first step is 1 in any case: the random start is forgotten at once. Lines keep their factors
-    between passes; more than one local half sweep per visit was found not to pay then (streams, whose rows start
+    between passes. Short rows are different: their own factors follow every move of the columns, so what a batch gave
+    a pass ago misleads more than noise does, and plain steps on quarters of the data with two local half sweeps end
+    closer to batch (yelp_250k, docs/experiments/solvers.md). More than one local half sweep per visit was found not to pay then (streams, whose rows start
     anew each time, use at least three).
 
     Examples
@@ -69,7 +72,7 @@ class Minibatch:
     t0: float = 1.0
     xi: float | None = None
     local: int = 1
-    remember: bool = True
+    remember: bool | None = None
     rows: int | None = None
 
     def __post_init__(self) -> None:
@@ -99,6 +102,16 @@ def check_streams(law: Law) -> None:
         )
 
 
+def _resolved(settings: Minibatch, cells_per_line: float, lines: int) -> Minibatch:
+    """Settings with what was left open decided from the length of the lines."""
+    if settings.remember is not None:
+        return settings
+    if cells_per_line >= SHORT:
+        return replace(settings, remember=True)
+    size = settings.batch_size or max(1, -(-lines // 4))
+    return replace(settings, remember=False, batch_size=size, local=max(settings.local, 2))
+
+
 def leading_part(cells: Cells, lead: int, lines: Array) -> Cells:
     """The chosen lines of the leading axis, on the other axis as it is."""
     return cells.take_rows(lines) if lead == 0 else cells.transpose().take_rows(lines).transpose()
@@ -109,8 +122,9 @@ class Batches:
 
     def __init__(self, settings: Minibatch, observed: Observed, law: Law, seed: np.random.SeedSequence) -> None:
         check_streams(law)
-        self.settings, self._entropy = settings, seed.entropy
         count = observed.cells.shape[law.lead]
+        settings = _resolved(settings, observed.cells.n_observed / count, count)
+        self.settings, self._entropy = settings, seed.entropy
         size = settings.batch_size or max(1, -(-count // BATCHES))
         number = -(-count // min(size, count))
         order = np.arange(count)

@@ -162,6 +162,6 @@ def _sd(observed: Observed) -> float:
 
 
 def _probe(job: Job, law: Law, observed: Observed, state: State, sweeps: int) -> Fit:
-    sweeps = min(sweeps, job.options.stop.max_iter)
+    # as long whatever max_iter is: a fit that is prolonged must start where the shorter one started
     rule = StopRule(max_iter=sweeps, tol=0.0)
     return run(Progress(state), job.around(law, observed), rule, stopped=job.control)
