@@ -119,7 +119,11 @@ def test_minibatch_is_deterministic_whatever_the_number_of_threads():
     train = cells_of(SETTINGS["full"])
     fits = [
         nmar.CCPF(
-            SETTINGS["full"], factors=3, solver=Minibatch(batch_size=16, passes=2, remember=True), random_state=3, n_jobs=jobs
+            SETTINGS["full"],
+            factors=3,
+            solver=Minibatch(batch_size=16, passes=2, remember=True),
+            random_state=3,
+            n_jobs=jobs,
         ).fit(train)
         for jobs in (1, 2)
     ]

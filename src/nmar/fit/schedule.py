@@ -46,8 +46,9 @@ class Minibatch:
         remembered, else 0.8
     local : half sweeps of a batch's own lines at each visit
     remember : keep what each batch last gave to the columns, so that a step sees all batches and not one of them
-        counted I/|B| times. None: yes, unless rows are short (below 20 cells on average). Needs memory of (batches × columns × features); impossible for streams and for a
-        diagonal covariance, whose steps are plain natural gradients
+        counted I/|B| times. None: yes, unless rows are short (below 20 cells on average). Needs memory of
+        (batches × columns × features); impossible for streams and for a diagonal covariance, whose steps are plain
+        natural gradients
     rows : streams: how many rows the stream stands for; None: as many as were seen so far
 
     Notes
@@ -58,8 +59,8 @@ class Minibatch:
     are batches. The first step is 1 in any case: the random start is forgotten at once. Lines keep their factors
     between passes. Short rows are different: their own factors follow every move of the columns, so what a batch gave
     a pass ago misleads more than noise does, and plain steps on quarters of the data with two local half sweeps end
-    closer to batch (yelp_250k, docs/experiments/solvers.md). More than one local half sweep per visit was found not to pay then (streams, whose rows start
-    anew each time, use at least three).
+    closer to batch (yelp_250k, docs/experiments/solvers.md). More than one local half sweep per visit was found not to
+    pay for remembered batches (streams, whose rows start anew each time, use at least three).
 
     Examples
     --------

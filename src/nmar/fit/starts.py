@@ -106,9 +106,9 @@ def _restarted(job: Job) -> Problem:
 def _candidates(job: Job, problem: Problem) -> list[State]:
     """Starts of the linkage.
 
-    Tables have several modes on some data (φ(2) below or above 1): a free one starts from 1 and from a geometric fit,
-    one with a parameter c from either side of 0. For the control φ = 1 is a saddle, since all cells then share one
-    q(n): it starts from tables bent down and up.
+    Tables have several modes on some data (φ(2) below or above 1): a free one starts from 1, from a geometric fit and
+    from a table bent up, one with a parameter c from either side of 0. For the control φ = 1 is a saddle, since all
+    cells then share one q(n): it starts from tables bent down and up.
     """
     link = job.options.link
     given = isinstance(link, Free) and link.values is not None
@@ -118,7 +118,8 @@ def _candidates(job: Job, problem: Problem) -> list[State]:
     if job.options.control or not isinstance(link, Free):
         sd = _sd(problem.observed)
         return [_with_linkage(problem.state, _bent(started, sign, sd)) for sign in (-1.0, 1.0)]
-    return [problem.state, _led(job, link, problem)]
+    heavy = _with_linkage(problem.state, _bent(started, 1.0, _sd(problem.observed)))
+    return [problem.state, _led(job, link, problem), heavy]
 
 
 def _only_start(job: Job, problem: Problem) -> State:
@@ -148,13 +149,12 @@ def _bent(link: Linkage, sign: float, sd: float) -> Linkage:
 
 
 def _led(job: Job, link: Free, problem: Problem) -> State:
-    """A free link started from the state and the table of a short geometric fit."""
+    """The first state with the table of a short geometric fit, whose sweeps are not kept: starts compare evenly."""
     curve = _begin(job, Geometric(mean=link.mean, levels=link.levels))
-    led = _probe(job, curve.law, curve.observed, curve.state, PROBE).state
-    found = led.shared.linkage
+    found = _probe(job, curve.law, curve.observed, curve.state, PROBE).state.shared.linkage
     table = tuple(float(v) for v in found.table(link.levels))
     began = replace(link, values=table, shift=found.shift, scale=found.scale)
-    return _with_linkage(led, began.start(_sd(problem.observed)))
+    return _with_linkage(problem.state, began.start(_sd(problem.observed)))
 
 
 def _sd(observed: Observed) -> float:
