@@ -29,7 +29,7 @@ def child(folder: str, solver: str) -> None:
     data = nmar.Factorization(5)
     cells, _ = nmar.simulate(shape=(1500, 600), data=data, linkage="linear", density=0.08, seed=0)
     chosen = Minibatch(passes=40) if solver == "minibatch" else "batch"
-    model = nmar.CCPF(data, factors=5, random_state=0, tol=0.0, max_iter=40, solver=chosen)
+    model = nmar.CCPF(data, factors=5, random_state=0, tol=0.0, max_iter=200, starts=1, solver=chosen)
     model.fit(cells, checkpoint=f"{folder}/run", every=2, resume=True)
     model.save(f"{folder}/model.nmar")
 

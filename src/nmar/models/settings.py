@@ -101,6 +101,18 @@ class Factorization:
         return f"{name}:{self.rank}" + (":diagonal" if self.covariance == "diagonal" else "")
 
 
+SURE_SCALE = 1e6  # prior shape of a scale that is the same for all lines, for all practical purposes
+
+
+def _effect_shape(cells: Cells, axis: int, mean: float) -> float:
+    """Shape of the gamma prior of one axis's Poisson effects: mean² over the variance between lines, by moments."""
+    lines = cells.by(axis)
+    sums = np.bincount(lines.major(), weights=lines.values, minlength=lines.n)
+    degree = np.maximum(np.diff(lines.indptr), 1)
+    between = float(np.sum(degree * (sums / degree - mean) ** 2 - mean)) / float(degree.sum())
+    return float(np.clip(mean**2 / max(between, 1e-9), 0.1, 1e4))
+
+
 @dataclass(frozen=True)
 class Effects:
     """Row means, column means, or both: what the paper's appendix prints under the name of a mixture.
@@ -124,11 +136,24 @@ class Effects:
     def build(self, cells: Cells | None) -> DataModel:
         """A bilinear model of intercepts, or a Poisson product of rank 1."""
         if self.family == "poisson":
-            return Product(1, known=(self.axis == "cols", self.axis == "rows"))
+            return self._poisson(cells)
         if self.axis == "both":
             return Bilinear(with_intercepts(0, cells))
         own, other = Coordinates((True,), (0.0,), (True,), 0), Coordinates((False,), (1.0,), (False,))
         return Bilinear((own, other) if self.axis == "rows" else (other, own))
+
+    def _poisson(self, cells: Cells | None) -> DataModel:
+        """Gamma effects around a common level: one weight says nothing about a scale of its own, so lines share it.
+
+        The spread of the prior is the spread of the line means beyond Poisson noise, by moments.
+        """
+        known = (self.axis == "cols", self.axis == "rows")
+        if cells is None:
+            return Product(1, known=known)
+        mean = max(float(np.mean(cells.values, dtype=np.float64)), 1e-6)
+        shapes = [_effect_shape(cells, axis, mean) for axis in (0, 1) if not known[axis]]
+        shape, level = min(shapes), mean ** (1.0 / len(shapes))
+        return Product(1, shape, SURE_SCALE, SURE_SCALE * level / shape, known)
 
     def describe(self) -> str:
         """Name and axis."""
