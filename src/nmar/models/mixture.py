@@ -138,7 +138,12 @@ class ClusterModel(DataModel):
         concentration = self.concentration + soft.sum(axis=0)
         if self.likelihood == "gaussian":
             return MixtureShared(concentration, (0.0, max(float(np.var(values.data)), FLOOR)))
-        return MixtureShared(concentration, (1.0, 1.0 / max(float(np.mean(values.data)), 1e-3)))
+        mean = max(float(np.mean(values.data)), 1e-3)
+        degree = np.maximum(np.bincount(values.indices, minlength=values.shape[1]), 1)
+        sums = np.bincount(values.indices, weights=values.data, minlength=values.shape[1])
+        spread = float(np.sum(degree * (sums / degree - mean) ** 2 - mean)) / float(degree.sum())
+        shape = float(np.clip(mean**2 / max(spread, 1e-9), 0.1, 1e4))  # as wide as the other axis's means differ
+        return MixtureShared(concentration, (shape, shape / mean))
 
     def _sides(self, assigned: Any, profile: Any, shared: Any) -> Start:
         return Start(assigned, profile, shared) if self.axis == 0 else Start(profile, assigned, shared)
