@@ -2,7 +2,8 @@
 
     python -m benchmarks.regression
 
-Twenty sweeps each. Printed like the paper's last table: test log likelihood, RMSE, R²; gains with paired standard errors.
+Twenty sweeps each. Printed like the paper's last table: test log likelihood, RMSE, R²; gains with paired standard
+errors.
 """
 
 from __future__ import annotations
