@@ -6,24 +6,17 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from nmar.data.cells import Cells
 from nmar.posterior import posterior as ask
 from nmar.posterior.recommend import recommend
+from nmar.report.scoring import as_cells
 
 Array = NDArray[Any]
 Unknown = Literal["error", "prior"]
 
-
-def as_cells(X: Any) -> Cells:
-    """Cells from what a user passes: Cells, a scipy sparse matrix, or a dense array with NaN where missing."""
-    if isinstance(X, Cells):
-        return X
-    if sparse.issparse(X):
-        return Cells.from_scipy(X)
-    return Cells.from_dense(X)
+__all__ = ["Asking", "Unknown", "as_cells"]
 
 
 class Asking:

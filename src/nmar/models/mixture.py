@@ -18,6 +18,7 @@ from scipy.special import gammaln, logsumexp, psi
 from nmar.data.cells import Cells
 from nmar.kernels.spec import Expectation, Kernels
 from nmar.models.predictive import BinTable, GammaPoissonPredictive, NormalPredictive, Predictive
+from nmar.models.product import shape_by_moments
 from nmar.models.protocol import DataModel, Features, Start
 from nmar.prob.factor import GammaFactor, Lines
 from nmar.prob.statistics import Statistics
@@ -139,10 +140,9 @@ class ClusterModel(DataModel):
         if self.likelihood == "gaussian":
             return MixtureShared(concentration, (0.0, max(float(np.var(values.data)), FLOOR)))
         mean = max(float(np.mean(values.data)), 1e-3)
-        degree = np.maximum(np.bincount(values.indices, minlength=values.shape[1]), 1)
+        degree = np.bincount(values.indices, minlength=values.shape[1])
         sums = np.bincount(values.indices, weights=values.data, minlength=values.shape[1])
-        spread = float(np.sum(degree * (sums / degree - mean) ** 2 - mean)) / float(degree.sum())
-        shape = float(np.clip(mean**2 / max(spread, 1e-9), 0.1, 1e4))  # as wide as the other axis's means differ
+        shape = shape_by_moments(sums, degree, mean)  # as wide as the other axis's means differ
         return MixtureShared(concentration, (shape, shape / mean))
 
     def _sides(self, assigned: Any, profile: Any, shared: Any) -> Start:

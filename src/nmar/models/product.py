@@ -24,6 +24,16 @@ Array = NDArray[Any]
 SURE = 1e9  # shape of a gamma factor that is a known number for all practical purposes
 
 
+def shape_by_moments(sums: Array, degree: Array, mean: float) -> float:
+    """Shape of a gamma prior of line means: mean² over their variance beyond Poisson noise.
+
+    ``sums`` and ``degree`` are a line's sum of values and number of cells; ``mean`` is the mean of all values.
+    """
+    cells = np.maximum(degree, 1)
+    between = float(np.sum(cells * (sums / cells - mean) ** 2 - mean)) / float(cells.sum())
+    return float(np.clip(mean**2 / max(between, 1e-9), 0.1, 1e4))
+
+
 @dataclass(frozen=True, eq=False)
 class ProductSide:
     """Gamma lines with a gamma scale each; a known side has ``scale`` None and lines that are ones for certain."""

@@ -12,7 +12,7 @@ from nmar.data.cells import Cells
 from nmar.models.bilinear import Bilinear, Coordinates
 from nmar.models.element import Element, NormalElement
 from nmar.models.mixture import ClusterModel
-from nmar.models.product import Product
+from nmar.models.product import Product, shape_by_moments
 from nmar.models.protocol import DataModel
 from nmar.models.regressor import Learner
 from nmar.prob.family import FAMILIES
@@ -117,12 +117,10 @@ SURE_SCALE = 1e6  # prior shape of a scale that is the same for all lines, for a
 
 
 def _effect_shape(cells: Cells, axis: int, mean: float) -> float:
-    """Shape of the gamma prior of one axis's Poisson effects: mean² over the variance between lines, by moments."""
+    """Shape of the gamma prior of one axis's Poisson effects, by moments."""
     lines = cells.by(axis)
     sums = np.bincount(lines.major(), weights=lines.values, minlength=lines.n)
-    degree = np.maximum(np.diff(lines.indptr), 1)
-    between = float(np.sum(degree * (sums / degree - mean) ** 2 - mean)) / float(degree.sum())
-    return float(np.clip(mean**2 / max(between, 1e-9), 0.1, 1e4))
+    return shape_by_moments(sums, np.diff(lines.indptr), mean)
 
 
 @dataclass(frozen=True)
