@@ -138,7 +138,7 @@ class ClusterModel(DataModel):
     def _first_shared(self, values: Any, soft: Array) -> MixtureShared:
         concentration = self.concentration + soft.sum(axis=0)
         if self.likelihood == "gaussian":
-            return MixtureShared(concentration, (0.0, max(float(np.var(values.data)), FLOOR)))
+            return MixtureShared(concentration, (0.0, max(0.1 * float(np.var(values.data)), FLOOR)))
         mean = max(float(np.mean(values.data)), 1e-3)
         degree = np.bincount(values.indices, minlength=values.shape[1])
         sums = np.bincount(values.indices, weights=values.data, minlength=values.shape[1])
