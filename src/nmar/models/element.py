@@ -7,6 +7,7 @@ a point estimate of σ². With the compound linkage this is hierarchical compoun
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -47,8 +48,9 @@ class Everywhere(DataModel):
     def _ones(self, shape: tuple[int, int], shared: Any) -> Start:
         return Start(Ones(np.ones((shape[0], 1))), Ones(np.ones((shape[1], 1))), shared)
 
+    @abstractmethod
     def _moments(self, shared: Any) -> tuple[float, float]:
-        raise NotImplementedError
+        """The two moments of θ that the count posterior reads."""
 
     def features(self, side: Ones, axis: int, shared: Any) -> Features:
         """The two moments of θ on the rows' side, 1 on the columns'."""

@@ -131,10 +131,3 @@ class DataModel(ABC):
     @abstractmethod
     def prior_line(self, axis: int, side: Any, shared: Any) -> Any:
         """A side of one line for an id that was never seen."""
-
-
-def choose_lines(axis: str) -> int:
-    """0 for "rows", 1 for "cols"; anything else is an error that says so."""
-    if axis not in ("rows", "cols"):
-        raise ValueError(f"axis={axis!r}; use 'rows' or 'cols'")
-    return 0 if axis == "rows" else 1
