@@ -22,6 +22,7 @@ _PUBLIC = {
     "Regression": "nmar.models.settings",
     "Constant": "nmar.models.settings",
     "Regressor": "nmar.models.settings",
+    "PatternOnly": "nmar.models.settings",
     "DataModel": "nmar.models.protocol",
     "Ignorable": "nmar.prob.linkage",
     "Linear": "nmar.prob.linkage",

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from problems import BareModel
+from scipy.special import gammaln, psi
 
 from nmar.kernels.choose import BACKENDS, choose
 from nmar.kernels.spec import (
     EMPTY_FLOAT,
     EMPTY_INT,
     FAMILIES,
+    GROUP,
     KINDS,
     KNOWN,
     OPEN,
@@ -457,11 +459,13 @@ def test_descend_equals_the_reference(case, backend, dtype):
     block, table = block_of(case, dtype), crossing_of(case)
     tolerance = tolerance_of(table, dtype)
     prior, kernels, reference = diagonal_prior(), choose(backend), choose("reference")
-    found, mean, variance = kernels.descend(*block.views(dtype), table, prior)
-    exact, exact_mean, exact_variance = reference.descend(*block.views(dtype), table, prior)
+    found, (mean, variance, log_det) = kernels.descend(*block.views(dtype), table, prior)
+    exact, (exact_mean, exact_variance, exact_log_det) = reference.descend(*block.views(dtype), table, prior)
     agree(found, exact, tolerance, sums=False)
     np.testing.assert_allclose(mean, exact_mean, **tolerance)
     np.testing.assert_allclose(variance, exact_variance, **tolerance)
+    np.testing.assert_allclose(log_det, exact_log_det, **tolerance)
+    assert mean.dtype == variance.dtype == dtype
     after = Block(block.lines, block.mine.changed(first=mean, second=variance), block.theirs).views(dtype)
     vectors, _ = kernels.statistics(*after, table, found)
     exact_vectors, _ = reference.statistics(*after, table, exact)
@@ -472,7 +476,7 @@ def test_descend_equals_the_reference(case, backend, dtype):
 @normal_cases
 def test_descend_sees_the_same_cells_as_expect(case, backend):
     block, table = block_of(case), crossing_of(case)
-    found, mean, variance = choose(backend).descend(*block.views(), table, diagonal_prior())
+    found, (mean, variance, _) = choose(backend).descend(*block.views(), table, diagonal_prior())
     expected = choose(backend).expect(*block.views(), table)
     agree(found, expected, {"rtol": 1e-12, "atol": 1e-13}, sums=False)
     prior = diagonal_prior()
@@ -489,7 +493,7 @@ def test_descend_repeated_reaches_the_solution(offset, backend):
     block, table, prior, kernels = block_of(case), crossing_of(case), diagonal_prior(), choose(backend)
     lines, moving = block.lines, block
     for _ in range(150):
-        _, mean, variance = kernels.descend(*moving.views(), table, prior)
+        _, (mean, variance, _) = kernels.descend(*moving.views(), table, prior)
         moving = Block(lines, block.mine.changed(first=mean), block.theirs)
     on = np.flatnonzero(prior.free)
     precisions = 1.0 / (DISPERSION["gaussian"] * BINS.table(BINS.size))
@@ -506,11 +510,93 @@ def test_descend_repeated_reaches_the_solution(offset, backend):
         assert mean[line, 1] == block.mine.first[line, 1] and variance[line, 1] == 0.0
 
 
+def wide_block(size, dtype):
+    """Diagonal lines of ``size`` coordinates, some known, with a line longer than sums are kept in storage type."""
+    case, rng = Case("gaussian", "parity", "diagonal"), np.random.default_rng(size)
+    degree, others = np.array([3, 0, 400, 1, 77]), 500
+    indices = np.concatenate([np.sort(rng.permutation(others)[:d]) for d in degree]).astype(np.int32)
+    indptr = np.concatenate([[0], np.cumsum(degree)]).astype(np.int64)
+    lines = Lines(indptr, indices, rng.normal(size=len(indices)).astype(dtype), EMPTY_INT, EMPTY_FLOAT)
+
+    def side(n):
+        first, second = rng.normal(0.0, 0.3, (n, size)), rng.gamma(1.0, 0.05, (n, size))
+        return Side(rng.normal(-1.0, 1.0, (n, FACTORS)), first, second, np.zeros(n))
+
+    free = np.arange(size) % 7 != 3
+    prior = NormalPrior(rng.normal(size=size), rng.uniform(0.5, 2.0, size), free)
+    return Block(lines, side(len(degree)), side(others)), crossing_of(case), prior
+
+
+@dtypes
+@others
+@pytest.mark.parametrize("size", [1, 5, 15, 16, 17, 33, 40])
+def test_descend_goes_group_by_group(size, backend, dtype):
+    block, table, prior = wide_block(size, dtype)
+    results = []
+    for name in (backend, "reference"):
+        found, lines = choose(name).descend(*block.views(dtype), table, prior)
+        after = Block(block.lines, block.mine.changed(first=lines.mean, second=lines.variance), block.theirs)
+        vectors, _ = choose(name).statistics(*after.views(dtype), table, found)
+        results.append((*lines, vectors))
+    tolerance = {"rtol": 1e-10, "atol": 1e-11} if dtype == np.float64 else {"rtol": 2e-4, "atol": 2e-5}
+    for found, exact in zip(*results, strict=True):
+        np.testing.assert_allclose(found, exact, **tolerance)
+
+
+@both
+def test_descend_on_one_group_solves_the_line(backend):
+    """With no more coordinates than a group has, one pass reaches the joint optimum: a second moves nothing."""
+    block, table, prior = wide_block(GROUP, np.float64)
+    known = table._replace(quadratic=np.ones_like(table.quadratic), slopes=np.zeros_like(table.slopes))  # q(n) fixed
+    _, once = choose(backend).descend(*block.views(), known, prior)
+    moved = Block(block.lines, block.mine.changed(first=once.mean), block.theirs)
+    _, twice = choose(backend).descend(*moved.views(), known, prior)
+    np.testing.assert_allclose(twice.mean, once.mean, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(twice.variance, once.variance, rtol=1e-12)
+
+
 @both
 def test_descend_reports_a_short_table(backend):
     case = Case("gaussian", "curve", "diagonal")
-    found, _, _ = choose(backend).descend(*block_of(case).views(), crossing_of(case, 2), diagonal_prior())
+    found, _ = choose(backend).descend(*block_of(case).views(), crossing_of(case, 2), diagonal_prior())
     assert found.short
+
+
+# --- gamma factors ------------------------------------------------------------------------------------------
+
+
+@dtypes
+@both
+def test_tabulate_equals_the_definition(backend, dtype):
+    rng = np.random.default_rng(3)
+    shape = np.exp(rng.uniform(np.log(1e-4), np.log(1e7), (40, 33))).astype(dtype)
+    rate = np.exp(rng.uniform(np.log(1e-6), np.log(1e6), (40, 33))).astype(dtype)
+    log_mean, totals = choose(backend).tabulate(shape, rate)
+    a, b = shape.astype(np.float64), rate.astype(np.float64)
+    exact = psi(a) - np.log(b)
+    assert log_mean.dtype == dtype
+    size = np.abs(psi(a)) + np.abs(np.log(b)) + np.log(a + 8.0)  # of what is added up: ψ is taken at α + 8
+    assert np.all(np.abs(log_mean - exact) <= 3 * np.finfo(dtype).eps * size)
+    of_itself = a * np.log(b) - gammaln(a) + (a - 1.0) * exact - a
+    parts = np.stack([of_itself, exact, a / b])
+    scale = np.abs(np.stack([a * np.log(b), exact, a / b])).sum(axis=2).T  # the definition cancels, the kernel may not
+    assert np.all(np.abs(totals - parts.sum(axis=2).T) <= 1e-13 * scale)
+
+
+@dtypes
+@both
+@pytest.mark.parametrize("each", [False, True])
+def test_renew_is_the_update_and_its_table(each, backend, dtype):
+    rng = np.random.default_rng(4)
+    allocated, activity = rng.gamma(0.5, 3.0, (7, 5)), rng.gamma(2.0, 1.0, 7)
+    exposure = rng.gamma(2.0, 1.0, (7 if each else 1, 5))
+    shape, rate, table = choose(backend).renew(allocated, exposure, activity, 0.3, dtype)
+    assert shape.dtype == rate.dtype == dtype
+    np.testing.assert_array_equal(shape, (0.3 + allocated).astype(dtype))
+    np.testing.assert_array_equal(rate, (activity[:, None] + exposure).astype(dtype))
+    again = choose(backend).tabulate(shape, rate)  # what a resumed fit computes: the same bits
+    np.testing.assert_array_equal(table.log_mean, again.log_mean)
+    np.testing.assert_array_equal(table.totals, again.totals)
 
 
 def test_unknown_backend_is_refused():

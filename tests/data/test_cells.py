@@ -102,11 +102,6 @@ def test_shape_and_summary():
     assert repr(cells) == "Cells(4 rows × 5 cols, 2 observed, density 0.1, values mean 2 sd 1)"
 
 
-def test_float32_is_kept():
-    cells = Cells.from_arrays([0, 1], [0, 0], np.array([1, 2], dtype=np.float32))
-    assert cells.values.dtype == cells.by(1).values.dtype == np.float32
-
-
 def test_orientations_hold_the_same_cells():
     cells = random_cells()
     rows, cols = cells.by(0), cells.by(1)

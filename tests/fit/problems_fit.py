@@ -9,9 +9,9 @@ import numpy as np
 
 import nmar
 from nmar.fit.executor import Serial
-from nmar.fit.run import Around
 from nmar.fit.start import Problem, begin
 from nmar.kernels.choose import choose
+from nmar.models.coupled import Around
 from nmar.models.missingness import Pattern
 from nmar.prob.linkage import linkage
 

@@ -8,12 +8,12 @@ from problems_fit import SETTINGS, around, cells_of, same, start
 
 import nmar
 from nmar.fit.align import align
-from nmar.fit.run import Around, Memory, Part, Progress, run, sweep_part
+from nmar.fit.run import Memory, Part, Progress, run, sweep_part
 from nmar.fit.scale import Sums, counted, recalled
 from nmar.fit.schedule import Batches, Minibatch, leading_part
 from nmar.fit.start import observe
 from nmar.fit.stop import StopRule
-from nmar.models.coupled import bound, half_sweep
+from nmar.models.coupled import Around, bound, half_sweep
 
 SEED = np.random.SeedSequence(0)
 
@@ -41,7 +41,7 @@ def test_a_batch_counted_twice_gives_the_columns_of_the_matrix_with_its_rows_twi
     twice = leading_part(problem.observed.cells.align(), lead, np.arange(count))
     other = 1 - lead
     scaled = counted(around(problem), 2.0)
-    once, _, _ = half_sweep(other, problem.state, scaled.observed, scaled.law, scaled.kernels, scaled.executor)
+    once, _, _ = half_sweep(other, problem.state, scaled)
     # the doubled matrix: every leading line twice, under new ids
     cells = twice if lead == 0 else twice.T
     row, col = cells.pairs()
@@ -52,7 +52,7 @@ def test_a_batch_counted_twice_gives_the_columns_of_the_matrix_with_its_rows_twi
     side = problem.state.sides[lead].take(np.tile(np.arange(count), 2))
     state = problem.state.with_side(lead, side)
     there = Around(observe(doubled, problem.law, None, 0.0, np.float64), *_rest(problem))
-    full, _, _ = half_sweep(other, state, there.observed, there.law, there.kernels, there.executor)
+    full, _, _ = half_sweep(other, state, there)
     for a, b in zip(_flat(once), _flat(full), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
@@ -74,13 +74,13 @@ def test_remembered_batches_sum_to_the_whole_once_all_were_seen():
     schedule = Batches(Minibatch(batch_size=20, remember=True), problem.observed, problem.law, SEED)
     memory = schedule._room(problem.state, Memory(), around(problem))
     state = problem.state
-    whole, _, _ = half_sweep(1 - lead, state, *_all(problem))
+    whole, _, _ = half_sweep(1 - lead, state, Around(*_all(problem)))
     pair = None
     for b, part in [*enumerate(schedule.parts)] * 2:  # a second visit replaces what the first one gave
         here = Around(schedule.observed[b], *_rest(problem))
         local = state.with_side(lead, state.sides[lead].take(part))
         seen = recalled(here, local, memory.sums, b)
-        pair, _, _ = half_sweep(1 - lead, local, seen.observed, seen.law, seen.kernels, seen.executor)
+        pair, _, _ = half_sweep(1 - lead, local, seen)
     for a, b in zip(_flat(pair), _flat(whole), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
@@ -99,7 +99,7 @@ def test_alignment_raises_the_bound_and_changes_no_prediction():
     turned = turned.with_side(lead, leading[0])
     values = []
     for each in (state, turned):
-        _, info, _ = half_sweep(lead, each, *_all(problem))
+        _, info, _ = half_sweep(lead, each, Around(*_all(problem)))
         values.append((bound(each, info.log_z, problem.law, problem.observed), info.log_z))
     assert values[1][1] == pytest.approx(values[0][1], rel=1e-10)  # log Z: the cells see the same moments
     assert values[1][0] >= values[0][0]

@@ -12,7 +12,7 @@ from nmar.fit.executor import Serial, threads
 from nmar.fit.run import sweep
 from nmar.fit.start import begin
 from nmar.kernels.choose import choose
-from nmar.models.coupled import Observed, Pair, State, bound, half_sweep
+from nmar.models.coupled import Around, Observed, Pair, State, bound, half_sweep
 from nmar.models.missingness import Pattern
 from nmar.prob.linkage import Ignorable
 
@@ -80,7 +80,7 @@ def test_control_with_ignorable_is_ignorable(model):
     for control in (False, True):
         started = problem(model, Ignorable(), cells, control=control)
         state = advanced(started, SWEEPS)
-        _, info, _ = half_sweep(0, state, started.observed, started.law, choose("numba"), Serial())
+        _, info, _ = half_sweep(0, state, Around(started.observed, started.law, choose("numba"), Serial()))
         found[control] = state, bound(state, info.log_z, started.law, started.observed)
     for axis in (0, 1):
         same_bits(found[True][0].sides[axis], found[False][0].sides[axis])
@@ -147,12 +147,12 @@ def test_shards_of_rows_concatenate_to_the_whole(model, link):
     cells = medium_cells(MODELS[model].family)
     started = problem(model, LEARNED[link], cells)
     state, law = advanced(started, 2), started.law
-    whole, info, _ = half_sweep(0, state, started.observed, law, choose("numba"), Serial())
+    whole, info, _ = half_sweep(0, state, Around(started.observed, law, choose("numba"), Serial()))
     pairs, total, stats = [], 0.0, None
     for rows in (np.arange(0, 4), np.arange(4, 15), np.arange(15, 23)):
         part = State((state.sides[0].take(rows), state.sides[1]), state.shared)
         observed = Observed(started.observed.cells.take_rows(rows))
-        pair, found, _ = half_sweep(0, part, observed, law, choose("numba"), Serial())
+        pair, found, _ = half_sweep(0, part, Around(observed, law, choose("numba"), Serial()))
         pairs.append(pair)
         total += found.log_z
         stats = found.stats if stats is None else stats + found.stats
@@ -220,7 +220,7 @@ def test_exposure_leaves_hidden_cells_out(model, axis):
     hidden = hidden.select([pair not in seen for pair in zip(*(a.tolist() for a in hidden.pairs()), strict=True)])
     started = problem(model, FIXED["linear+"], cells, hidden=hidden)
     state = advanced(started, 1)
-    pair, _, _ = half_sweep(axis, state, started.observed, started.law, choose("numba"), Serial())
+    pair, _, _ = half_sweep(axis, state, Around(started.observed, started.law, choose("numba"), Serial()))
     other, own = (state.sides[a].pattern for a in (1 - axis, axis))
     expected = np.zeros_like(pair.pattern.weights.rate)
     taken = set(zip(*(a.tolist() for a in hidden.pairs()), strict=True))
@@ -241,7 +241,7 @@ def test_hidden_cells_in_blocks(model, monkeypatch):
     state, found = advanced(started, 1), []
     for size in (1 << 15, 16):
         monkeypatch.setattr(coupled, "BLOCK", size)
-        pair, _, _ = half_sweep(0, state, started.observed, started.law, choose("numba"), Serial())
+        pair, _, _ = half_sweep(0, state, Around(started.observed, started.law, choose("numba"), Serial()))
         found.append(pair.pattern)
     same_bits(found[0], found[1])
 
@@ -276,7 +276,7 @@ def test_float32_is_finite_and_close(model, link, backend):
         started = problem(model, LEARNED[link], cells, dtype=dtype)
         state, trace = started.state, []
         for _ in range(SWEEPS):
-            state, value = sweep(state, started.observed, started.law, choose(backend), Serial())
+            state, value = sweep(state, Around(started.observed, started.law, choose(backend), Serial()))
             trace.append(value)
         values[dtype] = np.array(trace)
         assert state.sides[0].pattern.weights.shape.dtype == dtype

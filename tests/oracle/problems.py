@@ -11,7 +11,7 @@ from nmar.fit.executor import Serial
 from nmar.fit.run import sweep
 from nmar.fit.start import begin
 from nmar.kernels.choose import choose
-from nmar.models.coupled import State, half_sweep, update_shared
+from nmar.models.coupled import Around, State, half_sweep, update_shared
 from nmar.models.missingness import Pattern
 from nmar.models.protocol import DataModel
 from nmar.models.settings import Factorization
@@ -117,13 +117,13 @@ def advanced(started, sweeps=2, backend="numba", executor=None):
     """The state after some sweeps."""
     state, kernels = started.state, choose(backend)
     for _ in range(sweeps):
-        state, _ = sweep(state, started.observed, started.law, kernels, executor or Serial())
+        state, _ = sweep(state, Around(started.observed, started.law, kernels, executor or Serial()))
     return state
 
 
 def step(started, state, axis, backend="numba", executor=None):
     """One half sweep and the M-steps after it: (state after the side's update, state after all, info)."""
     kernels = choose(backend)
-    pair, info, size = half_sweep(axis, state, started.observed, started.law, kernels, executor or Serial())
+    pair, info, size = half_sweep(axis, state, Around(started.observed, started.law, kernels, executor or Serial()))
     moved = State(state.sides, replace(state.shared, table_size=size)).with_side(axis, pair)
     return moved, State(moved.sides, update_shared(axis, moved, info, started.law)), info

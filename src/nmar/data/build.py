@@ -14,6 +14,7 @@ import scipy.sparse as sparse
 from numpy.typing import NDArray
 
 from nmar.data.axis import Axis
+from nmar.data.compact import all_finite, compact
 from nmar.data.compressed import Compressed, index_dtype
 from nmar.data.ids import as_ids, unknown_ids
 
@@ -37,10 +38,10 @@ def check_lengths(**arrays: NDArray[Any]) -> None:
 
 
 def as_values(values: Any, argument: str = "value") -> NDArray[Any]:
-    """Observed values as float64 (float32 is kept), all of them finite."""
+    """Observed values in the dtype they came in, all of them finite."""
     array = as_numbers(values, argument)
-    finite = np.isfinite(array)
-    if not finite.all():
+    if not all_finite(array):
+        finite = np.isfinite(array)
         first = int(np.argmin(finite))
         raise ValueError(
             f"{argument}: {int((~finite).sum())} NaN or infinite, first {array[first]} at position {first}; "
@@ -50,6 +51,7 @@ def as_values(values: Any, argument: str = "value") -> NDArray[Any]:
 
 
 def as_numbers(values: Any, argument: str) -> NDArray[Any]:
+    """A one-dimensional array of booleans, integers or floats, in the dtype it came in (objects as float64)."""
     array = np.asarray(values)
     if array.ndim != 1:
         raise ValueError(f"{argument} has shape {array.shape}; pass a one-dimensional array")
@@ -63,7 +65,7 @@ def as_numbers(values: Any, argument: str) -> NDArray[Any]:
         raise ValueError(
             f"{argument} is not numeric (dtype {array.dtype}, e.g. {shown!r}); convert it to numbers first"
         )
-    return array if array.dtype == np.float32 else array.astype(np.float64, copy=False)
+    return array
 
 
 def as_index(values: Any, argument: str, size: int | None) -> NDArray[Any]:
@@ -120,30 +122,38 @@ def compress(
     ----------
     row, col : integer arrays
         Checked positions on `rows` and `cols`.
-    values : float array
+    values : array of numbers, all finite
     duplicates : "error", "last", "mean" or "sum"
         What to do with a cell that occurs more than once; "last" means last in the order given.
 
     Returns
     -------
     Compressed
+        Its values are float32 where that holds each exactly, otherwise float64.
     """
     check_duplicates_policy(duplicates)
     shape = (len(rows), len(cols))
-    if shape[1] > 4 * len(values) + 10**6:
-        ordered = _sort_by_keys(row, col, values, shape)
-    else:
-        ordered = _sort_by_counting(row, col, values, shape)
+    sort = _sort_by_keys if shape[1] > 4 * len(values) + 10**6 else _sort_by_counting
+    ordered = sort(row, col, compact(values), shape)
     return _settle_duplicates(ordered, rows, cols, duplicates)
 
 
 def _sort_by_counting(row: NDArray[Any], col: NDArray[Any], values: NDArray[Any], shape: tuple[int, int]) -> Compressed:
-    triplets = sparse.coo_array((values, (row, col)), shape=shape)
+    # Two counting sorts, both stable: by column, then by row; so duplicates stay in the order given.
+    matrix = _count_columns(row, col, values, shape).tocsr()
+    return _from_matrix(matrix.indptr, matrix.indices, matrix.data, shape[1])
+
+
+def _count_columns(
+    row: NDArray[Any], col: NDArray[Any], values: NDArray[Any], shape: tuple[int, int]
+) -> sparse.csc_array:
+    """The triplets by column, in the order given within one; narrowed positions are let go before the next sort."""
+    dtype = index_dtype(max(shape))
+    places = row.astype(dtype, copy=False), col.astype(dtype, copy=False)
+    triplets = sparse.coo_array((values, places), shape=shape)
     # Not a claim but a request: scipy then leaves duplicates alone instead of summing them.
     triplets.has_canonical_format = True
-    # Two counting sorts, both stable: by column, then by row; so duplicates stay in the order given.
-    matrix = triplets.tocsc().tocsr()
-    return _from_matrix(matrix.indptr, matrix.indices, matrix.data, shape[1])
+    return triplets.tocsc()
 
 
 def _sort_by_keys(row: NDArray[Any], col: NDArray[Any], values: NDArray[Any], shape: tuple[int, int]) -> Compressed:
@@ -158,10 +168,16 @@ def _from_matrix(indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[An
     return Compressed(indptr.astype(np.int64, copy=False), indices, values, n_other)
 
 
+def as_matrix(cells: Compressed) -> sparse.csr_array:
+    """The cells as a csr array that shares their positions and values."""
+    # scipy gives positions the dtype of the pointers: int64 would make it copy them, at twice their size.
+    indptr = cells.indptr.astype(index_dtype(cells.n_cells + 1))
+    return sparse.csr_array((cells.values, cells.indices, indptr), shape=(cells.n, cells.n_other))
+
+
 def turn(cells: Compressed) -> Compressed:
     """The other orientation of the same cells, by one counting sort."""
-    shape = (cells.n, cells.n_other)
-    matrix = sparse.csr_array((cells.values, cells.indices, cells.indptr), shape=shape).tocsc()
+    matrix = as_matrix(cells).tocsc()
     return _from_matrix(matrix.indptr, matrix.indices, matrix.data, cells.n)
 
 
@@ -177,13 +193,18 @@ def _settle_duplicates(ordered: Compressed, rows: Axis, cols: Axis, duplicates: 
     if duplicates == "error":
         raise _duplicate_error(ordered, repeat, rows, cols)
     if duplicates == "last":
-        return ordered.select(np.append(~repeat[1:], True))
+        kept = ordered.select(np.append(~repeat[1:], True))
+        return kept.with_values(compact(kept.values))
     first = ~repeat
-    groups = np.flatnonzero(first)
-    merged = np.add.reduceat(ordered.values, groups)
+    return ordered.select(first).with_values(compact(_merge(ordered.values, np.flatnonzero(first), duplicates)))
+
+
+def _merge(values: NDArray[Any], groups: NDArray[Any], duplicates: str) -> NDArray[np.float64]:
+    """The sum or mean of each run of values; `groups` is where the runs begin."""
+    merged: NDArray[np.float64] = np.add.reduceat(values, groups, dtype=np.float64)
     if duplicates == "mean":
-        merged /= np.diff(groups, append=ordered.n_cells).astype(merged.dtype)
-    return ordered.select(first).with_values(merged)
+        merged /= np.diff(groups, append=len(values))
+    return merged
 
 
 def _duplicate_error(ordered: Compressed, repeat: NDArray[np.bool_], rows: Axis, cols: Axis) -> ValueError:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nmar.data import build
 from nmar.data.axis import Axis
+from nmar.data.compact import compact
 from nmar.data.compressed import Compressed
 from nmar.data.ids import as_positions, unknown_ids
 
@@ -247,9 +248,19 @@ class Cells:
         return self._by[0].indices
 
     @property
-    def values(self) -> NDArray[Any]:
-        """Value of each cell, in row-major order."""
-        return self._by[0].values
+    def values(self) -> NDArray[np.float64]:
+        """Value of each cell as float64, in row-major order: a copy.
+
+        ``by(axis).values`` is what is stored: float32 where that holds every value exactly, otherwise float64.
+
+        Examples
+        --------
+        >>> from nmar.data import Cells
+        >>> cells = Cells.from_arrays([0, 1], [0, 0], [4.5, 3.0])
+        >>> cells.values.dtype, cells.by(0).values.dtype
+        (dtype('float64'), dtype('float32'))
+        """
+        return self._by[0].values.astype(np.float64)
 
     def pairs(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """(row position, column position) of each cell, in row-major order."""
@@ -284,7 +295,8 @@ class Cells:
         size = f"{self.shape[0]} rows × {self.shape[1]} cols, {self.n_observed} observed"
         if not self.n_observed:
             return f"Cells({size})"
-        mean, sd = self.values.mean(dtype=np.float64), self.values.std(dtype=np.float64)
+        stored = self._by[0].values
+        mean, sd = stored.mean(dtype=np.float64), stored.std(dtype=np.float64)
         return f"Cells({size}, density {self.density:.3g}, values mean {mean:.4g} sd {sd:.4g})"
 
     # --- other cells from these -----------------------------------------------------------------------------
@@ -302,7 +314,7 @@ class Cells:
 
     def with_values(self, values: ArrayLike) -> Cells:
         """The same cells with other values, given in row-major order."""
-        array = build.as_values(values, "values").copy()  # the caller keeps his array
+        array = compact(build.as_values(values, "values")).copy()  # the caller keeps his array
         if len(array) != self.n_observed:
             raise ValueError(f"values has length {len(array)}, but there are {self.n_observed} cells")
         changed = Cells(self._by[0].with_values(array), self.rows, self.cols)
@@ -350,7 +362,7 @@ class Cells:
         col = _move(self.cols, new_cols, self.col_index, "cols", unknown)
         kept = (row >= 0) & (col >= 0)
         # No cell may be left; the answer is still Cells, on the axes asked for.
-        moved = build.compress(row[kept], col[kept], self.values[kept], new_rows, new_cols, "error")
+        moved = build.compress(row[kept], col[kept], self._by[0].values[kept], new_rows, new_cols, "error")
         return Cells(moved, new_rows, new_cols)
 
     def concat(self, other: Cells, duplicates: build.Duplicates = "error") -> Cells:
@@ -362,7 +374,7 @@ class Cells:
         mine, theirs = self.align(rows, cols), other.align(rows, cols)
         row = np.concatenate([mine.row_index, theirs.row_index])
         col = np.concatenate([mine.col_index, theirs.col_index])
-        values = np.concatenate([mine.values, theirs.values])
+        values = np.concatenate([mine.by(0).values, theirs.by(0).values])  # float64 if one of them is
         return Cells(build.compress(row, col, values, rows, cols, duplicates), rows, cols)
 
     def split(self, test: float = 0.2, valid: float = 0.01, seed: int = 0) -> tuple[Cells, Cells, Cells]:
@@ -374,9 +386,8 @@ class Cells:
     # --- to other libraries ---------------------------------------------------------------------------------
 
     def to_scipy(self) -> sparse.csr_array:
-        """A csr array (a copy) that stores exactly the observed cells, zeros included."""
-        lines = self._by[0]
-        return sparse.csr_array((lines.values, lines.indices, lines.indptr), shape=self.shape, copy=True)
+        """A csr array of float64 (a copy) that stores exactly the observed cells, zeros included."""
+        return build.as_matrix(self._by[0].with_values(self.values)).copy()
 
     def to_frame(self, row: str = "row", col: str = "col", value: str = "value") -> pandas.DataFrame:
         """A pandas frame with one line per cell: row id, column id, value."""

@@ -24,7 +24,8 @@ def index_dtype(n_other: int) -> type[np.int32] | type[np.int64]:
 class Compressed:
     """The observed cells, line by line; a line is a row or a column.
 
-    Treat the arrays as read-only: other objects share them.
+    Treat the arrays as read-only: other objects share them. Parts of the cells keep the dtype of the whole. Sums over
+    values ask for ``dtype=np.float64``, because NumPy would add float32 values in float32.
 
     Examples
     --------
@@ -36,7 +37,7 @@ class Compressed:
 
     indptr: NDArray[np.int64]  # (n + 1): the cells of line i lie at indptr[i]:indptr[i + 1]
     indices: NDArray[Any]  # (n_cells): position on the other axis, ascending within a line
-    values: NDArray[Any]  # (n_cells): the observed values
+    values: NDArray[Any]  # (n_cells): the observed values, float32 where that holds each exactly, else float64
     n_other: int  # length of the other axis
 
     @property

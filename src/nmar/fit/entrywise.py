@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.fit.run import Around, Memory
+from nmar.fit.run import Memory
 from nmar.models.bilinear import Bilinear
-from nmar.models.coupled import Law, Observed, Pair, Shared, State, bound, half_sweep
+from nmar.models.coupled import Around, Law, Observed, Pair, Shared, State, bound, half_sweep, tabulated
 from nmar.models.missingness import PatternSide
 from nmar.models.product import Product, ProductSide
 from nmar.models.settings import check_count
@@ -104,9 +104,7 @@ class Visits:
         """``visits`` visits; c and κ move after every ``average`` observed ones."""
         law = around.law
         check_entrywise(law, state.shared.linkage)
-        _, info, size = half_sweep(
-            law.lead, state, around.observed, law, around.kernels, around.executor
-        )  # only for the bound
+        _, info, size = half_sweep(law.lead, tabulated(state, around), around)  # only for the bound
         value = bound(state, info.log_z, law, around.observed)
         shared = replace(state.shared, table_size=size)
         arrays = [*_gammas(state), *_lines(state, law)]

@@ -19,7 +19,7 @@ from nmar.fit.schedule import leading_part, unseen_lines
 from nmar.fit.start import observe
 from nmar.kernels.choose import choose
 from nmar.kernels.spec import Kernels
-from nmar.models.coupled import Executor, Law, Observed, Pair, Shared, State, half_sweep, join, view
+from nmar.models.coupled import Around, Executor, Law, Observed, Pair, Shared, State, half_sweep, join, whole_view
 from nmar.posterior.posterior import Posterior
 
 Array = NDArray[Any]
@@ -87,14 +87,14 @@ def _converge(
     done = [(cold, start.take(cold))]
     here, pair, part = busy, start.take(busy), _part(observed, axis, busy)
     moving = np.ones(len(busy), bool)
-    given = view(state.sides[1 - axis], 1 - axis, law, state.shared)  # the same in every round
+    given = whole_view(state.sides[1 - axis], 1 - axis, Around(part, law, kernels, executor), state.shared)
     for turn in range(max_iter):
         if not moving.any():
             break
         if moving.mean() < 0.7:  # frozen lines cost as much as others until they are left out
             kept = np.flatnonzero(moving)
             here, pair, part, moving = here[kept], pair.take(kept), _part(part, axis, kept), moving[kept]
-        new, _, size = half_sweep(axis, state.with_side(axis, pair), part, law, kernels, executor, given)
+        new, _, size = half_sweep(axis, state.with_side(axis, pair), Around(part, law, kernels, executor), given)
         state = State(state.sides, replace(state.shared, table_size=size))
         still = change(pair, new, axis, law, state.shared) > tol
         frozen = np.flatnonzero(moving & (~still if turn < max_iter - 1 else True))

@@ -15,13 +15,13 @@ from nmar.fit.callbacks import Control
 from nmar.fit.executor import threads
 from nmar.fit.foldin import fold_in
 from nmar.fit.options import Options
-from nmar.fit.run import Around, Progress, run
+from nmar.fit.run import Progress, run
 from nmar.fit.schedule import unseen_lines
 from nmar.fit.start import observe
 from nmar.fit.train import Fitted
 from nmar.kernels.choose import choose
 from nmar.models.bilinear import Bilinear
-from nmar.models.coupled import Observed, State, join
+from nmar.models.coupled import Around, Observed, State, join
 from nmar.posterior.posterior import Posterior
 from nmar.prob.factor import NormalFactor, pack, unpack
 

@@ -14,8 +14,7 @@ from operator import add
 from typing import Any, Protocol
 
 from nmar.fit.scale import Sums, blend, blend_numbers, counted, recalled
-from nmar.kernels.spec import Kernels
-from nmar.models.coupled import Executor, Info, Law, Observed, State, bound, half_sweep, update_shared
+from nmar.models.coupled import Around, Info, State, bound, half_sweep, tabulated, update_shared
 from nmar.prob.statistics import Statistics
 
 
@@ -91,16 +90,6 @@ class Part:
 WHOLE = Part()
 
 
-@dataclass(frozen=True, eq=False)
-class Around:
-    """What a sweep needs besides the state: data, law, and where it runs."""
-
-    observed: Observed
-    law: Law
-    kernels: Kernels
-    executor: Executor
-
-
 class Schedule(Protocol):
     """What one entry of the trace is made of."""
 
@@ -149,9 +138,10 @@ def sweep_part(state: State, memory: Memory, around: Around, part: Part) -> tupl
     law, first = around.law, 0.0
     for axis in (law.lead, 1 - law.lead):
         leads = axis == law.lead
+        state = tabulated(state, around)
         used = around if leads else counted(recalled(around, state, memory.sums, part.batch), part.scale)
         for turn in range(part.local if leads else 1):
-            pair, info, size = half_sweep(axis, state, used.observed, used.law, used.kernels, used.executor)
+            pair, info, size = half_sweep(axis, state, used)
             if leads and turn == 0:
                 first = _bound(state, info.log_z, around, part.share)
             if not leads:
@@ -192,9 +182,9 @@ def _bound(state: State, log_z: float, around: Around, scale: float) -> float:
     return scale * (value - rest) + rest
 
 
-def sweep(state: State, observed: Observed, law: Law, kernels: Kernels, executor: Executor) -> tuple[State, float]:
+def sweep(state: State, around: Around) -> tuple[State, float]:
     """Update the leading axis, then the other; returns the new state and the bound of the old one."""
-    state, _, value = sweep_part(state, Memory(), Around(observed, law, kernels, executor), WHOLE)
+    state, _, value = sweep_part(state, Memory(), around, WHOLE)
     return state, value
 
 

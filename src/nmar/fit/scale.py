@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.kernels.spec import Crossing, Expectation, Kernels, Lines, NormalPrior, SideView
+from nmar.kernels.spec import Crossing, Expectation, GammaTable, Kernels, Lines, NormalLines, NormalPrior, SideView
 from nmar.models.coupled import Executor, Law, Pair, State, exposure, view
 from nmar.models.missingness import Pattern, PatternSide
 
@@ -28,9 +28,9 @@ class CountedPattern(Pattern):
 
     scale: float = 1.0
 
-    def update(self, side: PatternSide, allocated: Array, exposure: Array) -> PatternSide:
+    def update(self, side: PatternSide, allocated: Array, exposure: Array, kernels: Kernels) -> PatternSide:
         """As :meth:`Pattern.update` of ``scale`` times as many lines."""
-        return super().update(side, self.scale * allocated, self.scale * self._exposed(exposure))
+        return super().update(side, self.scale * allocated, self.scale * self._exposed(exposure), kernels)
 
     def _exposed(self, exposure: Array) -> Array:
         return exposure
@@ -65,9 +65,17 @@ class CountedKernels:
         """The sums given are scaled already."""
         return self.kernels.solve_normal(linear, quadratic, constant, prior)
 
+    def renew(self, *given: Any) -> Any:
+        """As the kernels' own: the pattern scales what it hands over."""
+        return self.kernels.renew(*given)
+
+    def tabulate(self, shape: Array, rate: Array) -> GammaTable:
+        """As the kernels' own."""
+        return self.kernels.tabulate(shape, rate)
+
     def descend(
         self, lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior
-    ) -> tuple[Expectation, Array, Array]:
+    ) -> tuple[Expectation, NormalLines]:
         """Coordinate descent with scaled weights: ω and ωt come from these tables, f(n) does not."""
         tables = {name: self.scale * getattr(crossing, name) for name in ("linear", "shift", "quadratic")}
         return self.kernels.descend(lines, mine, theirs, crossing._replace(**tables), prior)

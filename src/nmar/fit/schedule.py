@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
 from nmar.fit.align import align, can_align
-from nmar.fit.run import Around, Memory, Part, sweep_part
+from nmar.fit.run import Memory, Part, sweep_part
 from nmar.fit.scale import Sums
 from nmar.fit.start import observe
 from nmar.models.bilinear import Bilinear
-from nmar.models.coupled import Law, Observed, Pair, State, join
+from nmar.models.coupled import Around, Law, Observed, Pair, State, join
 from nmar.models.product import Product
 from nmar.models.settings import check_count
 from nmar.posterior.posterior import Posterior

@@ -33,7 +33,9 @@ def leading_axis(cells: Cells) -> int:
 
 def observe(cells: Cells, law: Law, hidden: Cells | None, center: float, dtype: Any) -> Observed:
     """Cells as the law sees them: values centred and stored as asked, classes where the family needs them."""
-    values = (cells.values.astype(np.float64) - center).astype(dtype)
+    values = cells.values
+    values -= center
+    values = values.astype(dtype, copy=False)
     seen = cells.with_values(values)
     if not law.family.needs_values:
         return Observed(seen, hidden)
@@ -64,6 +66,10 @@ def begin(
     lead = leading_axis(cells) if lead is None else lead
     law = Law(pattern, data, lead, control, dtype=dtype)
     linkage.supports(law.family)
+    if not data.has_values and (control or linkage.name != "ignorable"):
+        raise ValueError(
+            f"PatternOnly has no values to link; use linkage='ignorable', not {linkage.name!r}, no control"
+        )
     law.family.check_values(cells.values)
     _check_trials(law, linkage, cells)
     center = center_of(cells, law, linkage)

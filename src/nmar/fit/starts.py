@@ -16,11 +16,11 @@ from nmar.data.cells import Cells
 from nmar.fit.callbacks import Control
 from nmar.fit.checkpoint import Checkpoint
 from nmar.fit.options import Options
-from nmar.fit.run import Around, Fit, Progress, Trace, run
+from nmar.fit.run import Fit, Progress, Trace, run
 from nmar.fit.start import Problem, begin, seed_sequence
 from nmar.fit.stop import StopRule
 from nmar.kernels.spec import Kernels
-from nmar.models.coupled import Executor, Law, Observed, State
+from nmar.models.coupled import Around, Executor, Law, Observed, State
 from nmar.prob.linkage import Curve, Free, Geometric, Linkage
 
 log = logging.getLogger("nmar")

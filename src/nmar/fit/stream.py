@@ -9,11 +9,12 @@ import numpy as np
 from nmar.fit.callbacks import Control
 from nmar.fit.executor import threads
 from nmar.fit.options import Options
-from nmar.fit.run import Around, Progress, run
+from nmar.fit.run import Progress, run
 from nmar.fit.schedule import Minibatch, Source, Stream, check_streams
 from nmar.fit.start import begin
 from nmar.fit.train import Fitted, check_cells, fixed_seed
 from nmar.kernels.choose import choose
+from nmar.models.coupled import Around
 from nmar.posterior.posterior import Posterior
 
 

@@ -218,7 +218,7 @@ def _finish(job: Job, law: Law, observed: Observed, progress: Progress) -> Fitte
     best = None if fit.progress is None else fit.progress.best
     log.info("stopped after %d sweeps: %s", fit.trace.iterations, fit.reason)
     kept = fit.state if best is None else best
-    return Fitted(Posterior(law, kept, job.cells.rows, job.cells.cols), fit.trace, fit.reason)
+    return Fitted(Posterior(law, kept.bare(), job.cells.rows, job.cells.cols), fit.trace, fit.reason)
 
 
 def _keep_last(job: Job, fit: Fit, began: Progress) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.kernels.cpu_loops import descend_loop, expect_loop, statistics_loop
+from nmar.kernels.cpu_gamma import renew_lines, tabulate_lines
+from nmar.kernels.cpu_loops import CELLS, LINES, SUMS, expect_loop, statistics_loop
 from nmar.kernels.cpu_solve import solve_lines
 from nmar.kernels.cpu_tile import TILE
 from nmar.kernels.spec import (
@@ -20,7 +21,9 @@ from nmar.kernels.spec import (
     OPEN,
     Crossing,
     Expectation,
+    GammaTable,
     Lines,
+    NormalLines,
     NormalPrior,
     SideView,
 )
@@ -63,28 +66,57 @@ def _held(lines: Lines, crossing: Crossing) -> tuple[Array, Array]:
     return probability, np.empty(cells if crossing.kind == OPEN else 0, np.int32)
 
 
-def _expect(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, accumulate: bool) -> Expectation:
+NO_PRIOR = NormalPrior(np.empty(0), np.empty(0), np.empty(0, np.bool_))
+
+
+def _expect(
+    lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, leaves: int, prior: NormalPrior = NO_PRIOR
+) -> tuple[Expectation, NormalLines]:
+    """E-step of a block; see cpu_loops.expect_loop for what it leaves. New means and variances where it has any."""
     n, (K, D1, D2) = len(lines.indptr) - 1, mine.sizes
-    widths = (D1, D2) if accumulate else (0, 0)
+    widths = (D1, D2) if leaves == SUMS else (0, 0)
     pattern, linear, quadratic = (np.zeros((n, width)) for width in (K, *widths))
-    cellwise = np.empty((3, 0 if accumulate else len(lines.indices)))
+    cellwise = np.empty((3, 0 if leaves == SUMS else len(lines.indices)))
+    moved = n if leaves == LINES else 0
+    mean, variance = (np.empty((moved, D1), mine.packed.dtype) for _ in range(2))
+    log_det, spread = np.empty(moved), np.empty(cellwise.shape[1])
     probability, used = _held(lines, crossing)
-    log_z, count, short = expect_loop(K, D1, D2, accumulate)(
+    log_z, count, short = expect_loop(K, D1, D2, leaves)(
         *lines, *_sides(mine, theirs), *_law(crossing), _floor(mine.packed.dtype),
-        pattern, linear, quadratic, cellwise, probability, used,
+        pattern, linear, quadratic, cellwise, probability, used, *prior, mean, variance, log_det, spread,
     )  # fmt: skip
-    weights = None if accumulate else cellwise
-    return Expectation(pattern, linear, quadratic, log_z, count, probability, used, short, weights)
+    found = Expectation(pattern, linear, quadratic, log_z, count, probability, used, short)
+    if leaves == CELLS:
+        found = found._replace(cellwise=cellwise)
+    if leaves == LINES:
+        found = found._replace(moments=_moments(lines, cellwise[2], spread))
+    return found, NormalLines(mean, variance, log_det)
+
+
+def _moments(lines: Lines, first: Array, spread: Array) -> Array:
+    """E[μ] and E[μ²] of each cell from the mean and variance of its inner product."""
+    moments = np.empty((2, len(first)))
+    np.add(first, lines.offset if lines.offset.size else 0.0, out=moments[0])
+    np.multiply(moments[0], moments[0], out=moments[1])
+    moments[1] += spread
+    return moments
 
 
 def expect(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:
     """E-step and accumulation of one block; see spec.py."""
-    return _expect(lines, mine, theirs, crossing, True)
+    return _expect(lines, mine, theirs, crossing, SUMS)[0]
 
 
 def weigh(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:
     """E-step with the weights of single cells; see spec.py."""
-    return _expect(lines, mine, theirs, crossing, False)
+    return _expect(lines, mine, theirs, crossing, CELLS)[0]
+
+
+def descend(
+    lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior
+) -> tuple[Expectation, NormalLines]:
+    """E-step and block coordinate ascent on diagonal normal lines; see spec.py."""
+    return _expect(lines, mine, theirs, crossing, LINES, prior)
 
 
 def statistics(
@@ -94,7 +126,10 @@ def statistics(
     vectors = np.zeros(crossing.slopes.shape)
     by_group = np.zeros(crossing.by_value.shape)
     sides = (mine.packed, mine.first_top, theirs.packed, theirs.first_top)
-    statistics_loop(*mine.sizes)(*lines, *sides, _flags(crossing), held.probability, held.used, vectors, by_group)
+    moments = np.empty((2, 0)) if held.moments is None else held.moments
+    statistics_loop(*mine.sizes)(
+        *lines, *sides, _flags(crossing), held.probability, held.used, moments, vectors, by_group
+    )
     return vectors, by_group
 
 
@@ -106,16 +141,19 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
     return mean, spread, log_det
 
 
-def descend(
-    lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior
-) -> tuple[Expectation, Array, Array]:
-    """Coordinate descent on diagonal normal lines; see reference.py."""
-    n, (K, D, _) = len(lines.indptr) - 1, mine.sizes
-    found = weigh(lines, mine, theirs, crossing)
-    mean, variance = np.empty((n, D)), np.empty((n, D))
-    if not found.short:
-        descend_loop(K, D)(
-            lines.indptr, lines.indices, mine.packed, theirs.packed, found.cellwise,
-            prior.mean, prior.precision, prior.free, mean, variance,
-        )  # fmt: skip
-    return found, mean, variance
+def renew(
+    allocated: Array, exposure: Array, activity: Array, prior_shape: float, dtype: Any
+) -> tuple[Array, Array, GammaTable]:
+    """New gamma factors and their table in one pass; see spec.py."""
+    n, K = allocated.shape
+    shape, rate, log_mean = (np.empty((n, K), dtype) for _ in range(3))
+    totals = np.empty((n, 3))
+    renew_lines(allocated, exposure, activity, prior_shape, shape, rate, log_mean, totals)
+    return shape, rate, GammaTable(log_mean, totals)
+
+
+def tabulate(shape: Array, rate: Array) -> GammaTable:
+    """E[log u] and totals; see spec.py."""
+    log_mean, totals = np.empty_like(shape), np.empty((len(shape), 3))
+    tabulate_lines(shape, rate, log_mean, totals)
+    return GammaTable(log_mean, totals)

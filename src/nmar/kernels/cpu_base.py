@@ -19,7 +19,7 @@ inlined = nb.njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST, fo
 
 @intrinsic
 def prefetch(typing_context, array, line, column):
-    """Ask for the cache line that holds ``array[line, column]`` ahead of its use (all cache levels)."""
+    """Ask for the cache line that holds ``array[line, column]`` ahead of its use (to the second cache level)."""
 
     def generate(context, builder, signature, arguments):
         kind = signature.args[0]
@@ -31,7 +31,7 @@ def prefetch(typing_context, array, line, column):
         place = builder.gep(builder.bitcast(view.data, byte), [offset])
         shape = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
         function = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0i8")
-        builder.call(function, [place, ir.Constant(word, 0), ir.Constant(word, 3), ir.Constant(word, 1)])
+        builder.call(function, [place, ir.Constant(word, 0), ir.Constant(word, 2), ir.Constant(word, 1)])
         return context.get_dummy_value()
 
     return types.void(array, types.intp, types.intp), generate

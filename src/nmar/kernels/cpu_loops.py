@@ -3,7 +3,7 @@
 A tile of cells goes through three phases while its gathered lines are in cache: inner products; the count
 posterior of all lanes at once (cpu_tile.py); accumulation. The loops are compiled for fixed widths, so that inner
 products and accumulations unroll into vector instructions; the machine code is cached on disk. Lines are asked for
-``AHEAD`` cells early: without it a sweep over data larger than the cache waits for memory at each cell.
+a tile early, some while the tile before is gathered and the rest while it is accumulated, so that memory is never idle.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from nmar.kernels.cpu_cell import (
     SEPARATE,
     stream,
 )
+from nmar.kernels.cpu_descend import RUN, descend_line
 from nmar.kernels.cpu_math import exp, log
 from nmar.kernels.cpu_tile import (
     COUNT,
@@ -45,17 +46,18 @@ from nmar.kernels.cpu_tile import (
 )
 from nmar.kernels.spec import (
     BINOMIAL,
+    CACHE_LINE,
     GAMMA,
     GAUSSIAN,
+    GROUP,
     KNOWN,
     NEGATIVE_BINOMIAL,
     OPEN,
-    PASSES,
     POISSON,
+    UNMODELLED,
 )
 
-AHEAD = 4  # cells between asking for a line and using it
-RUN = 128  # cells summed in the storage type before they go to float64
+SUMS, CELLS, LINES = range(3)  # what a loop over cells leaves for the data model, see expect_loop
 LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -96,11 +98,11 @@ def _moments(flags, offset, mp, mf, i, tp, tf, j, p, K, D1, D2):
 
 
 @inlined
-def _fetch(indices, p, tp, start, stop, step):
+def _ask(indices, p, tp, start, stop, step):
     """Ask for columns ``start`` to ``stop`` of the line of a later cell."""
-    if p + AHEAD < indices.shape[0]:
+    if p < indices.shape[0]:
         for k in range(start, stop, step):
-            prefetch(tp, np.intp(indices[p + AHEAD]), np.intp(k))
+            prefetch(tp, np.intp(indices[p]), np.intp(k))
 
 
 @inlined
@@ -124,6 +126,8 @@ def _fill_basis(flags, ys, firsts, basis, own):
     family = flags[FAMILY]
     for lane in range(TILE):
         basis[0, lane], own[lane] = 1.0, 0.0
+    if family == UNMODELLED:
+        return
     if family == GAUSSIAN and flags[MEAN_LINKAGE] == 0:
         for lane in range(TILE):
             y = ys[lane]
@@ -249,44 +253,67 @@ def _cross_tile(flags, linear, shift, quadratic, values, group, start, cells, q,
             weights[0, lane] = np.float64(values[start + lane]) * (weights[1, lane] if gaussian else 1.0)
 
 
-@cache
-def expect_loop(K: int, D1: int, D2: int, accumulate: bool) -> Callable[..., Any]:
-    """The E-step of a block for lines of these widths.
+@inlined
+def _gather_tile(lines, sides, flags, start, cells, i, tile, K, D1, D2, rates):
+    """Inner products of a tile's cells with their lines; returns the last cell's line.
 
-    With ``accumulate`` the data model's sums are formed; without, each cell's two weights and first moment are
-    written to ``cellwise`` instead (coordinate descent, regressors).
+    ``tile`` holds s up to its scale (with ``rates``), the moments, the plain inner product of ``first``, y, and the
+    line of each cell.
+    """
+    indptr, indices, values, offset = lines
+    mp, mf, tp, tf = sides
+    plain, firsts, inner, ys, at = tile
+    step, skip = CACHE_LINE // mp.itemsize, 0 if rates else K
+    half = (K + D1 + D2) // 2 if rates else K + D1 + D2
+    for lane in range(cells):
+        p = start + lane
+        while p >= indptr[i + 1]:
+            i += 1
+        at[lane] = i
+        _ask(indices, p + TILE, tp, skip, half, step)
+        j = indices[p]
+        if rates:
+            plain[lane] = np.float64(dot(mp, i, tp, j, 0, K))
+        firsts[0, lane], firsts[1, lane], inner[lane] = _moments(flags, offset, mp, mf, i, tp, tf, j, p, K, D1, D2)
+        ys[lane] = np.float64(values[p])
+    for lane in range(cells, TILE):
+        plain[lane], ys[lane], firsts[0, lane], firsts[1, lane] = 1.0, 1.0, 0.0, 1.0
+    return i
+
+
+@cache
+def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
+    """The E-step of a block for lines of these widths, and what it leaves for the data model:
+
+    SUMS    Σ w1 first and Σ w2 second of each line;
+    CELLS   each cell's two weights and first moment (``cellwise``), for regressors;
+    LINES   the same, and diagonal normal lines updated from them as soon as a line's last cell is done, while what
+            was gathered is still in cache; ``cellwise`` then holds the first moments after the update and ``spread``
+            the variances of the cells' means.
     """
     W = K + D1 + D2
-    width = W if accumulate else K
+    width = W if leaves == SUMS else K
 
     def expect(
         indptr, indices, values, group, offset, mp, mt, ml, mf, tp, tt, tl, tf,
         flags, numbers, log_factorial, slopes, linear, shift, quadratic, by_value,
         floor, pattern, first_out, second_out, cellwise, q, used,
+        prior_mean, prior_precision, free, mean_out, variance_out, log_det, spread,
     ):  # fmt: skip
         log_z, count = 0.0, 0.0
         part, total = np.zeros(width, mp.dtype), np.zeros(width)
         work, basis = np.zeros((WORK, TILE)), np.zeros((slopes.shape[0], TILE))
         plain, inner, ys, at = np.ones(TILE), np.ones(TILE), np.ones(TILE), np.zeros(TILE, np.int64)
         firsts, weights = np.zeros((2, TILE)), np.zeros((2, TILE))
-        step, n, i, open_line, run = 64 // mp.itemsize, indices.shape[0], 0, -1, 0
+        room = np.zeros((GROUP + 2, GROUP), mp.dtype), np.zeros((GROUP + 2, GROUP)), np.zeros((3, GROUP), mp.dtype)
+        n, i, open_line, run, done = indices.shape[0], 0, -1, 0, 0
         for t in range((n + TILE - 1) // TILE):
             start = t * TILE
             cells = min(TILE, n - start)
-            for lane in range(cells):
-                p = start + lane
-                while p >= indptr[i + 1]:
-                    i += 1
-                at[lane] = i
-                _fetch(indices, p, tp, 0, W, step)
-                j = indices[p]
-                plain[lane] = np.float64(dot(mp, i, tp, j, 0, K))
-                firsts[0, lane], firsts[1, lane], inner[lane] = _moments(
-                    flags, offset, mp, mf, i, tp, tf, j, p, K, D1, D2
-                )
-                ys[lane] = np.float64(values[p])
-            for lane in range(cells, TILE):
-                plain[lane], ys[lane], firsts[0, lane], firsts[1, lane] = 1.0, 1.0, 0.0, 1.0
+            i = _gather_tile(
+                (indptr, indices, values, offset), (mp, mf, tp, tf), flags, start, cells, i,
+                (plain, firsts, inner, ys, at), K, D1, D2, True,
+            )  # fmt: skip
             _fill_basis(flags, ys, firsts, basis, work[OWN])
             _log_rates(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl)
             underflow = work[LOG_S].copy()
@@ -301,10 +328,11 @@ def expect_loop(K: int, D1: int, D2: int, accumulate: bool) -> Callable[..., Any
             for lane in range(cells):
                 p = start + lane
                 j = indices[p]
+                _ask(indices, p + TILE, tp, W // 2, W, CACHE_LINE // mp.itemsize)
                 if at[lane] != open_line:
                     if open_line >= 0:
                         _flush(total, part, width)
-                        _close(total, mp, open_line, flags, pattern, first_out, second_out, K, D1, D2, accumulate)
+                        _close(total, mp, open_line, flags, pattern, first_out, second_out, K, D1, D2, leaves == SUMS)
                     open_line, run = at[lane], 0
                 log_z += work[LOG_Z, lane]
                 count += work[COUNT, lane]
@@ -315,7 +343,7 @@ def expect_loop(K: int, D1: int, D2: int, accumulate: bool) -> Callable[..., Any
                     _scale_add(part, mp.dtype.type(work[MEAN, lane] / plain[lane]), tp, j, 0, K)
                 else:
                     _share_directly(pattern, open_line, work[MEAN, lane], ml, tl, j, underflow[lane])
-                if accumulate:
+                if leaves == SUMS:
                     if flags[ALLOCATE]:
                         w1 /= inner[lane]
                     _scale_add(part, mp.dtype.type(w1), tp, j, K, K + D1)
@@ -327,9 +355,16 @@ def expect_loop(K: int, D1: int, D2: int, accumulate: bool) -> Callable[..., Any
                 if run == RUN:
                     _flush(total, part, width)
                     run = 0
+            if leaves == LINES:
+                while done + 1 < indptr.shape[0] and indptr[done + 1] <= start + cells:
+                    descend_line(
+                        indices, indptr[done], indptr[done + 1], mp, tp, done, K, D1, cellwise, spread,
+                        prior_mean, prior_precision, free, mean_out, variance_out, log_det, room,
+                    )  # fmt: skip
+                    done += 1
         if open_line >= 0:
             _flush(total, part, width)
-            _close(total, mp, open_line, flags, pattern, first_out, second_out, K, D1, D2, accumulate)
+            _close(total, mp, open_line, flags, pattern, first_out, second_out, K, D1, D2, leaves == SUMS)
         return log_z, count, False
 
     return _compile(expect)
@@ -350,80 +385,28 @@ def _close(total, mp, i, flags, pattern, first_out, second_out, K, D1, D2, accum
 
 
 @cache
-def descend_loop(K: int, D: int) -> Callable[..., Any]:
-    """Coordinate descent on the lines of a block, from the weights of their cells."""
-
-    def descend(
-        indptr, indices, mp, tp, cellwise, prior_mean, prior_precision, free, mean_out, variance_out
-    ):  # fmt: skip
-        widest = 0
-        for i in range(indptr.shape[0] - 1):
-            widest = max(widest, indptr[i + 1] - indptr[i])
-        weight, residual = np.empty(widest), np.empty(widest)
-        gathered = np.empty((2 * D, widest), mp.dtype)  # the line's cells, coordinate by coordinate
-        step = 64 // mp.itemsize
-        for i in range(indptr.shape[0] - 1):
-            start, stop = indptr[i], indptr[i + 1]
-            for p in range(start, stop):
-                _fetch(indices, p, tp, K, K + 2 * D, step)
-                weight[p - start] = cellwise[1, p]
-                residual[p - start] = cellwise[0, p] - cellwise[1, p] * cellwise[2, p]
-                for k in range(2 * D):
-                    gathered[k, p - start] = tp[indices[p], K + k]
-            for k in range(D):
-                mean_out[i, k], variance_out[i, k] = mp[i, K + k], 0.0
-            for _ in range(PASSES):
-                for k in range(D):
-                    if free[k]:
-                        mean_out[i, k], variance_out[i, k] = _coordinate(
-                            gathered, k, D, stop - start, weight, residual,
-                            mean_out[i, k], prior_mean[k], prior_precision[k],
-                        )  # fmt: skip
-
-    return _compile(descend)
-
-
-@inlined
-def _coordinate(gathered, k, D, cells, weight, residual, old, prior_mean, prior_precision):
-    """The exact optimum of one coordinate of a line with the others held; residuals follow."""
-    noise, precision, pull = 0.0, prior_precision, 0.0
-    for c in range(cells):
-        b = np.float64(gathered[k, c])
-        noise += weight[c] * np.float64(gathered[D + k, c])
-        precision += weight[c] * b * b
-        pull += residual[c] * b
-    precision += noise
-    step = (pull - noise * old + prior_precision * (prior_mean - old)) / precision
-    for c in range(cells):
-        residual[c] -= weight[c] * np.float64(gathered[k, c]) * step
-    return old + step, 1.0 / precision
-
-
-@cache
 def statistics_loop(K: int, D1: int, D2: int) -> Callable[..., Any]:
-    """n-vectors of a block with q(n) held."""
-    W = K + D1 + D2
+    """n-vectors of a block with q(n) held; ``moments`` (2, m) of the cells where they are known already."""
 
     def statistics(
-        indptr, indices, values, group, offset, mp, mf, tp, tf, flags, q, used, vectors, by_group
+        indptr, indices, values, group, offset, mp, mf, tp, tf, flags, q, used, moments, vectors, by_group
     ):  # fmt: skip
         basis, firsts = np.zeros((vectors.shape[0], TILE)), np.zeros((2, TILE))
-        ys, own = np.ones(TILE), np.zeros(TILE)
-        step, n, i, kind = 64 // mp.itemsize, indices.shape[0], 0, flags[KIND]
+        plain, inner, ys, at = np.ones(TILE), np.ones(TILE), np.ones(TILE), np.zeros(TILE, np.int64)
+        own = np.zeros(TILE)
+        n, i, kind = indices.shape[0], 0, flags[KIND]
         for t in range((n + TILE - 1) // TILE):
             start = t * TILE
             cells = min(TILE, n - start)
-            for lane in range(cells):
-                p = start + lane
-                while p >= indptr[i + 1]:
-                    i += 1
-                _fetch(indices, p, tp, K, W, step)
-                firsts[0, lane], firsts[1, lane], _ = _moments(
-                    flags, offset, mp, mf, i, tp, tf, indices[p], p, K, D1, D2
-                )
-                ys[lane] = np.float64(values[p])
-            for lane in range(cells, TILE):
-                ys[lane], firsts[0, lane], firsts[1, lane] = 1.0, 0.0, 1.0
+            if moments.shape[1] > 0:
+                for lane in range(cells):
+                    firsts[0, lane], firsts[1, lane] = moments[0, start + lane], moments[1, start + lane]
+                    ys[lane] = np.float64(values[start + lane])
+            else:
+                i = _gather_tile(
+                    (indptr, indices, values, offset), (mp, mf, tp, tf), flags, start, cells, i,
+                    (plain, firsts, inner, ys, at), K, D1, D2, False,
+                )  # fmt: skip
             _fill_basis(flags, ys, firsts, basis, own)
             for lane in range(cells, TILE):
                 basis[:, lane] = 0.0

@@ -18,20 +18,23 @@ from nmar.kernels.spec import (
     FAMILIES,
     GAMMA,
     GAUSSIAN,
+    GROUP,
     INVERSE_GAUSSIAN,
     KINDS,
     KNOWN,
     OPEN,
-    PASSES,
     POISSON,
+    UNMODELLED,
     Crossing,
     Expectation,
+    GammaTable,
     Lines,
+    NormalLines,
     NormalPrior,
     SideView,
 )
 from nmar.prob import counts
-from nmar.prob.factor import pack, unpack
+from nmar.prob.factor import GammaFactor, pack, unpack
 from nmar.prob.family import Gaussian, family
 
 Array = NDArray[Any]
@@ -80,7 +83,7 @@ def moments(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) 
 
 def _own(crossing: Crossing, y: Array, first: Array) -> Array:
     """The part of a cell's log density that is the same in every bin."""
-    if crossing.family == GAUSSIAN:
+    if crossing.family in (GAUSSIAN, UNMODELLED):
         return np.zeros(len(y))
     own = y * first
     if crossing.family == POISSON:
@@ -191,6 +194,8 @@ def expect(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -
 
 def _basis(crossing: Crossing, y: Array, first: Array, second: Array) -> Array:
     """Per-cell features whose q(n)-weighted sums are the n-vectors (V, cells)."""
+    if crossing.family == UNMODELLED:
+        return np.ones((1, len(y)))
     if crossing.family == GAUSSIAN:
         return np.stack(Gaussian().statistics(y, first, second, mean_linkage=crossing.mean_linkage))
     return np.stack(family(FAMILIES[crossing.family]).statistics(y, first, second))
@@ -234,24 +239,42 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
 
 def descend(
     lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior
-) -> tuple[Expectation, Array, Array]:
-    """Coordinate descent on diagonal normal lines: each coordinate's exact optimum given the others, in turn."""
+) -> tuple[Expectation, NormalLines]:
+    """Diagonal normal lines, group by group of coordinates: each group's means at their joint optimum in turn."""
     found = weigh(lines, mine, theirs, crossing)
     assert found.cellwise is not None
     linear, weight, first = found.cellwise
     mean, variance = mine.first.astype(np.float64), np.zeros_like(mine.first, np.float64)
     b = theirs.first[lines.indices].astype(np.float64)
     vb = theirs.second[lines.indices].astype(np.float64)
+    free = np.flatnonzero(prior.free)
+    groups = [free[(free >= start) & (free < start + GROUP)] for start in range(0, mean.shape[1], GROUP)]
     for i in range(len(mean)):
         cells = slice(lines.indptr[i], lines.indptr[i + 1])
-        w, residual = weight[cells], linear[cells] - weight[cells] * first[cells]
-        for _ in range(PASSES):
-            for k in np.flatnonzero(prior.free):
-                noise = w @ vb[cells, k]
-                precision = prior.precision[k] + w @ b[cells, k] ** 2 + noise
-                pull = b[cells, k] @ residual - noise * mean[i, k]
-                step = (pull + prior.precision[k] * (prior.mean[k] - mean[i, k])) / precision
-                residual = residual - w * b[cells, k] * step
-                mean[i, k] += step
-                variance[i, k] = 1.0 / precision
-    return found, mean, variance
+        w, expected = weight[cells], first[cells].copy()
+        for group in groups:
+            x, precision = b[cells][:, group], prior.precision[group]
+            noise = w @ vb[cells][:, group]
+            matrix = (x * w[:, None]).T @ x + np.diag(noise + precision)
+            right = (linear[cells] - w * expected) @ x - noise * mean[i, group]
+            step = np.linalg.solve(matrix, right + precision * (prior.mean[group] - mean[i, group]))
+            mean[i, group] += step
+            variance[i, group] = 1.0 / np.diag(matrix)
+            expected += x @ step
+    dtype, log_det = mine.packed.dtype, np.log(variance[:, free]).sum(axis=1)
+    return found, NormalLines(mean.astype(dtype), variance.astype(dtype), log_det)
+
+
+def renew(
+    allocated: Array, exposure: Array, activity: Array, prior_shape: float, dtype: Any
+) -> tuple[Array, Array, GammaTable]:
+    """New gamma factors as they are stored, and their table."""
+    shape = (prior_shape + allocated).astype(dtype)
+    rate = (activity[:, None] + exposure).astype(dtype)
+    return shape, rate, tabulate(shape, rate)
+
+
+def tabulate(shape: Array, rate: Array) -> GammaTable:
+    """E[log u] in the storage type, and Σ E[log q], Σ E[log u], Σ E[u] of every line."""
+    factor = GammaFactor(shape.astype(np.float64), rate.astype(np.float64))
+    return GammaTable(factor.log_mean.astype(shape.dtype), factor.totals)

@@ -31,6 +31,7 @@ Array = NDArray[Any]
 
 FAMILIES = ("gaussian", "poisson", "gamma", "inverse_gaussian", "negative_binomial", "binomial")
 GAUSSIAN, POISSON, GAMMA, INVERSE_GAUSSIAN, NEGATIVE_BINOMIAL, BINOMIAL = range(6)
+UNMODELLED = 6  # no values: s and E[n] are all there is to a cell
 
 KINDS = ("tail", "parity", "open", "known")
 TAIL, PARITY, OPEN, KNOWN = range(4)
@@ -78,16 +79,47 @@ class SideView(NamedTuple):
 
 
 def make_view(log_weights: Array, first: Array, second: Array, first_top: Array | None = None) -> SideView:
-    """A view from E[log u] and the data model's features; lines are padded to whole cache lines."""
-    n, sizes = len(log_weights), (log_weights.shape[1], first.shape[1], second.shape[1])
-    dtype = log_weights.dtype
-    per_line = 64 // dtype.itemsize
-    packed = np.zeros((n, -(-sum(sizes) // per_line) * per_line), dtype)
-    top = log_weights.max(axis=1)
-    packed[:, : sizes[0]] = np.exp(log_weights - top[:, None])
-    packed[:, sizes[0] : sizes[0] + sizes[1]] = first
-    packed[:, sizes[0] + sizes[1] : sum(sizes)] = second
-    return SideView(packed, sizes, top, log_weights, np.zeros(n, dtype) if first_top is None else first_top)
+    """A view from E[log u] and the data model's features."""
+    sizes = (log_weights.shape[1], first.shape[1], second.shape[1])
+    view = empty_view(log_weights, sizes)
+    fill_view(view, slice(None), first, second, first_top)
+    return view
+
+
+def empty_view(log_weights: Array, sizes: tuple[int, int, int]) -> SideView:
+    """Room for a view, to be filled some lines at a time; lines are padded to whole cache lines and begin on one."""
+    n, dtype = len(log_weights), log_weights.dtype
+    per_line = CACHE_LINE // dtype.itemsize
+    packed = _aligned(n, -(-sum(sizes) // per_line) * per_line, dtype)
+    return SideView(packed, sizes, np.empty(n, dtype), log_weights, np.zeros(n, dtype))
+
+
+def _aligned(n: int, width: int, dtype: Any) -> Array:
+    """An array (n, width) on a cache line boundary, with a cache line to spare: kernels may read past a line's end."""
+    size = n * width * dtype.itemsize
+    room = np.empty(size + 2 * CACHE_LINE, np.uint8)
+    start = -room.ctypes.data % CACHE_LINE
+    room[start + size :] = 0
+    return room[start : start + size].view(dtype).reshape(n, width)
+
+
+def fill_view(view: SideView, lines: slice, first: Array, second: Array, first_top: Array | None = None) -> None:
+    """Write the weights and features of some lines."""
+    packed, logs, K = view.packed[lines], view.log_weights[lines], view.sizes[0]
+    top = logs.max(axis=1)
+    view.top[lines] = top
+    np.subtract(logs, top[:, None], out=packed[:, :K])
+    np.exp(packed[:, :K], out=packed[:, :K])
+    packed[:, sum(view.sizes) :] = 0.0
+    refill_view(view, lines, first, second, first_top)
+
+
+def refill_view(view: SideView, lines: slice, first: Array, second: Array, first_top: Array | None = None) -> None:
+    """Write the features of some lines, whose weights stay as they are."""
+    view.first[lines] = first
+    view.second[lines] = second
+    if first_top is not None:
+        view.first_top[lines] = first_top
 
 
 class Crossing(NamedTuple):
@@ -139,6 +171,14 @@ class Expectation(NamedTuple):
     used: Array  # (m,) bins of ``probability`` that are filled (open bins); empty otherwise
     short: bool  # the open table was too short: nothing else here may be used
     cellwise: Array | None = None  # (3, m) weights of first and second and the first moment of each cell
+    moments: Array | None = None  # (2, m) moments of the cells after ``descend``, where the backend knows them
+
+
+class GammaTable(NamedTuple):
+    """What the loops and the bound need of gamma factors (n, K)."""
+
+    log_mean: Array  # (n, K) E[log u], in the storage type
+    totals: Array  # (n, 3) float64: Σ_k E[log q(u)], Σ_k E[log u], Σ_k E[u]
 
 
 class NormalPrior(NamedTuple):
@@ -147,6 +187,14 @@ class NormalPrior(NamedTuple):
     mean: Array  # (d,)
     precision: Array  # (d,)
     free: Array  # (d,) bool
+
+
+class NormalLines(NamedTuple):
+    """Diagonal normal lines in the storage type, and the log determinant of each one's free coordinates."""
+
+    mean: Array  # (n, d)
+    variance: Array  # (n, d)
+    log_det: Array  # (n,)
 
 
 class Kernels(Protocol):
@@ -176,15 +224,26 @@ class Kernels(Protocol):
 
     def descend(
         self, lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior
-    ) -> tuple[Expectation, Array, Array]:
-        """As ``expect`` for a diagonal normal side, with its update: also the new mean and variance (n, d).
+    ) -> tuple[Expectation, NormalLines]:
+        """As ``expect`` for a diagonal normal side, with its update.
 
-        The update is PASSES passes of coordinate descent, each coordinate at its exact optimum given the others.
+        One pass over groups of GROUP coordinates, the means of each at their joint optimum given the others.
         """
         ...
 
+    def renew(
+        self, allocated: Array, exposure: Array, activity: Array, prior_shape: float, dtype: Any
+    ) -> tuple[Array, Array, GammaTable]:
+        """Gamma factors, tabulated: shape = prior + allocated (n, K), rate = activity (n,) + exposure (1 or n, K)."""
+        ...
 
-PASSES = 2  # passes of coordinate descent over a diagonal line in one half sweep
+    def tabulate(self, shape: Array, rate: Array) -> GammaTable:
+        """E[log u] of gamma factors as stored, and their totals by line."""
+        ...
+
+
+GROUP = 16  # coordinates of a diagonal line that are solved for jointly
+CACHE_LINE = 64  # bytes
 
 EMPTY_INT = np.empty(0, np.int32)
 EMPTY_FLOAT = np.empty(0, np.float64)

@@ -106,7 +106,7 @@ class Bilinear(DataModel):
         Values are expected centred. The leading axis has unit prior variance for factors; the other axis learns
         one per factor, so unused factors switch off.
         """
-        spread = float(np.var(cells.by(lead).values)) or 1.0
+        spread = float(np.var(cells.by(lead).values, dtype=np.float64)) or 1.0
         means = [self._prior_mean(cells, axis) for axis in (0, 1)]
         variance = [np.full(self.size, spread / self._coefficients(axis)) for axis in (0, 1)]
         variance[lead][: self.rank] = 1.0
@@ -199,17 +199,10 @@ class Bilinear(DataModel):
             return super().advance(kernels, block, side, axis, shared)
         prior = self.prior(axis, shared)
         if self.axes[1 - axis].known is None or self.size < DUAL:
-            found, mean, variance = kernels.descend(*block, prior)
-        else:
-            found = kernels.weigh(*block)
-            if not found.short:
-                mean, variance = solve_dual(block, found.cellwise, prior)
-        return found, side if found.short else self._diagonal_factor(side, axis, mean, variance)
-
-    def _diagonal_factor(self, side: NormalFactor, axis: int, mean: Array, variance: Array) -> NormalFactor:
-        dtype = side.mean.dtype
-        log_det = np.log(variance[:, self._free(axis)]).sum(axis=1)
-        return NormalFactor(mean.astype(dtype), variance.astype(dtype), log_det)
+            found, lines = kernels.descend(*block, prior)
+            return found, side if found.short else NormalFactor(*lines)
+        found = kernels.weigh(*block)
+        return found, side if found.short else solve_dual(block, found.cellwise, prior)
 
     def learn(self, side: NormalFactor, axis: int, shared: Priors, stats: Statistics, table: BinTable) -> Priors:
         """Empirical Bayes: the prior variance of a learned coordinate is mean_j E[(b_jk − prior mean)²]."""
@@ -218,8 +211,8 @@ class Bilinear(DataModel):
             learned[: self.rank] = False
         if not learned.any():
             return shared
-        away = (side.mean.astype(np.float64) - shared.mean[axis]) ** 2 + side.variances
-        found = np.where(learned, np.maximum(away.mean(axis=0), FLOOR), shared.variance[axis])
+        away = side.distances(shared.mean[axis]) / len(side.mean)
+        found = np.where(learned, np.maximum(away, FLOOR), shared.variance[axis])
         variance = list(shared.variance)
         variance[axis] = found
         return replace(shared, variance=(variance[0], variance[1]))
@@ -251,7 +244,7 @@ class Bilinear(DataModel):
         return side.divergence(self._free(axis), shared.mean[axis], shared.variance[axis])
 
 
-def solve_dual(block: Block, cellwise: Array | None, prior: NormalPrior) -> tuple[Array, Array]:
+def solve_dual(block: Block, cellwise: Array | None, prior: NormalPrior) -> NormalFactor:
     """Diagonal lines on known covariates, their means exact: the dual form (theory.md, Data models).
 
     With S = diag(√ω) and prior variance ρ, mean = η + ρX'S (I + SXρX'S)⁻¹ S(t − Xη), one Cholesky of the size of
@@ -274,4 +267,5 @@ def solve_dual(block: Block, cellwise: Array | None, prior: NormalPrior) -> tupl
         gram = np.eye(len(x)) + (scaled / prior.precision) @ scaled.T
         mean[i] += (scaled.T @ np.linalg.solve(gram, target - scaled @ prior.mean)) / prior.precision
         variance[i] = 1.0 / (prior.precision + weight @ x**2)
-    return mean, variance
+    dtype = theirs.packed.dtype
+    return NormalFactor(mean.astype(dtype), variance.astype(dtype), np.log(variance).sum(axis=1))

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from functools import reduce
+from threading import Lock
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +28,15 @@ from nmar.kernels.spec import (
     KINDS,
     OPEN,
     POISSON,
+    UNMODELLED,
     Crossing,
-    Expectation,
     Kernels,
     Lines,
     SideView,
+    empty_view,
+    fill_view,
     make_view,
+    refill_view,
 )
 from nmar.models.missingness import Pattern, PatternSide
 from nmar.models.predictive import BinTable
@@ -46,6 +51,7 @@ Array = NDArray[Any]
 BLOCK = 1 << 15  # cells of one block: q(n) is held for a block at a time, never for the matrix
 WIDE = 64  # bins from which blocks hold fewer cells, so that what is held stays of one size
 LONGEST = 1 << 14  # counts an open table may cover
+PIECE = 1 << 12  # lines of one piece of work that goes by line
 
 
 class TableTooShort(Exception):
@@ -96,6 +102,11 @@ class State:
     def with_side(self, axis: int, pair: Pair) -> State:
         """The state with one side replaced."""
         return State((pair, self.sides[1]) if axis == 0 else (self.sides[0], pair), self.shared)
+
+    def bare(self) -> State:
+        """The state without what follows from it and only sweeps need."""
+        rows, cols = (replace(side, pattern=side.pattern.bare()) for side in self.sides)
+        return State((rows, cols), self.shared)
 
 
 @dataclass(frozen=True)
@@ -183,9 +194,20 @@ class Executor(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class Around:
+    """What a sweep needs besides the state: data, law, and where it runs."""
+
+    observed: Observed
+    law: Law
+    kernels: Kernels
+    executor: Executor
+
+
 def crossing(law: Law, shared: Shared, distinct: Array | None = None) -> Crossing:
     """Tables over the bins of q(n), for the present shared parameters."""
-    linkage, code = shared.linkage, FAMILIES.index(law.data.family)
+    linkage = shared.linkage
+    code = FAMILIES.index(law.data.family) if law.data.has_values else UNMODELLED
     kind = KINDS.index(linkage.bins)
     size = shared.table_size if kind == OPEN else None
     phi2 = linkage.bin_table(size)
@@ -253,6 +275,8 @@ def slopes(family: int, inverse: Array, phi1: Array, delta: Array, moves: bool) 
             ]
         )
     zero = np.zeros_like(inverse)
+    if family == UNMODELLED:
+        return zero[None, :]
     if family == POISSON:  # y, E[Ψ]
         return np.stack([zero, np.log(inverse), -inverse])
     if family == GAMMA:  # log y, E[Ψ]
@@ -263,19 +287,62 @@ def slopes(family: int, inverse: Array, phi1: Array, delta: Array, moves: bool) 
 
 
 def view(pair: Pair, axis: int, law: Law, shared: Shared) -> SideView:
-    """A side as the kernels read it."""
+    """A block of lines as the kernels read it."""
     features = law.data.features(pair.data, axis, shared.data)
-    return make_view(pair.pattern.weights.log_mean, features.first, features.second, features.top)
+    return make_view(_log_weights(pair), features.first, features.second, features.top)
+
+
+def _log_weights(pair: Pair) -> Array:
+    known = pair.pattern.log_weights
+    return pair.pattern.weights.log_mean if known is None else known
+
+
+def whole_view(pair: Pair, axis: int, around: Around, shared: Shared) -> SideView:
+    """All lines of a side as the kernels read them, made piece by piece."""
+    data = around.law.data
+    one = data.features(pair.data.take(slice(0, 1)), axis, shared.data)
+    logs = _log_weights(pair)
+    room = empty_view(logs, (logs.shape[1], one.first.shape[1], one.second.shape[1]))
+
+    def fill(piece: tuple[int, int]) -> None:
+        lines = slice(*piece)
+        features = data.features(pair.data.take(lines), axis, shared.data)
+        fill_view(room, lines, features.first, features.second, features.top)
+
+    around.executor.map(fill, pieces(len(logs)))
+    return room
+
+
+def pieces(lines: int) -> list[tuple[int, int]]:
+    """Ranges of lines for work that goes by line, not by cell."""
+    return [(start, min(start + PIECE, lines)) for start in range(0, lines, PIECE)]
+
+
+def tabulated(state: State, around: Around) -> State:
+    """The state with what follows from its gamma factors (PatternSide), computed where it is not there yet."""
+    for axis, pair in enumerate(state.sides):
+        if pair.pattern.log_weights is None:
+            state = state.with_side(axis, replace(pair, pattern=_tabulated(pair.pattern, around)))
+    return state
+
+
+def _tabulated(side: PatternSide, around: Around) -> PatternSide:
+    room = Room(len(side.weights.shape))
+
+    def task(piece: tuple[int, int]) -> None:
+        room.put(side.take(slice(*piece)).tabulated(around.kernels), slice(*piece))
+
+    around.executor.map(task, pieces(len(side.weights.shape)))
+    return PatternSide(side.weights, side.activity, room.record.log_weights, room.record.totals)
 
 
 def exposure(axis: int, state: State, hidden: Cells | None) -> Array:
     """Σ_j E[v_jk] that a line of ``axis`` is exposed to: (K,), or (n, K) where hidden cells are taken out."""
-    other = state.sides[1 - axis].pattern.weights.mean.astype(np.float64)
-    total = other.sum(axis=0)
+    other = state.sides[1 - axis].pattern.weights
     if hidden is None or hidden.n_observed == 0:
-        return total
+        return other.column_means
     lines = hidden.by(axis)
-    return total - _sum_lines(lines.indptr, lines.indices, other)
+    return other.column_means - _sum_lines(lines.indptr, lines.indices, other.mean.astype(np.float64))
 
 
 def _sum_lines(indptr: Array, indices: Array, other: Array) -> Array:
@@ -286,15 +353,7 @@ def _sum_lines(indptr: Array, indices: Array, other: Array) -> Array:
     return csr_matrix((ones, indices, indptr), shape=(len(indptr) - 1, len(other))) @ other
 
 
-def half_sweep(
-    axis: int,
-    state: State,
-    observed: Observed,
-    law: Law,
-    kernels: Kernels,
-    executor: Executor,
-    given: SideView | None = None,
-) -> tuple[Pair, Info, int]:
+def half_sweep(axis: int, state: State, around: Around, given: SideView | None = None) -> tuple[Pair, Info, int]:
     """Update all lines of ``axis`` given the other side and the shared parameters.
 
     ``given`` is the view of the other side, for callers that keep it fixed over many half sweeps (fold-in); nothing
@@ -305,7 +364,7 @@ def half_sweep(
     shared = state.shared
     while True:
         try:
-            pair, info = _half_sweep(axis, State(state.sides, shared), observed, law, kernels, executor, given)
+            pair, info = _half_sweep(axis, State(state.sides, shared), around, given)
             return pair, info, shared.table_size
         except TableTooShort:
             if shared.table_size >= LONGEST:
@@ -316,51 +375,55 @@ def half_sweep(
             shared = replace(shared, table_size=2 * shared.table_size)
 
 
-def _half_sweep(
-    axis: int,
-    state: State,
-    observed: Observed,
-    law: Law,
-    kernels: Kernels,
-    executor: Executor,
-    given: SideView | None,
-) -> tuple[Pair, Info]:
+def _half_sweep(axis: int, state: State, around: Around, given: SideView | None) -> tuple[Pair, Info]:
+    observed, law, kernels = around.observed, around.law, around.kernels
     shared, mine = state.shared, state.sides[axis]
-    theirs = view(state.sides[1 - axis], 1 - axis, law, shared) if given is None else given
+    theirs = whole_view(state.sides[1 - axis], 1 - axis, around, shared) if given is None else given
     table = crossing(law, shared, observed.distinct)
     exposed = exposure(axis, state, observed.hidden)
-
     offset = law.data.offset(shared.data)
 
-    def task(block: tuple[int, int]) -> tuple[Pair, Expectation, Array, Array]:
+    room = Room(len(mine.pattern.weights.shape))
+
+    def task(block: tuple[int, int]) -> Done:
         lines, part = observed.block(axis, *block, offset), mine.take(slice(*block))
         before = view(part, axis, law, shared)
-        read = Block(lines, before, theirs, table)
-        found, data = law.data.advance(kernels, read, part.data, axis, shared.data)
+        found, data = law.data.advance(kernels, Block(lines, before, theirs, table), part.data, axis, shared.data)
         if found.short:
             raise TableTooShort
         pattern = part.pattern
         if not law.pattern_fixed:
             exposed_block = exposed if exposed.ndim == 1 else exposed[block[0] : block[1]]
-            pattern = law.pattern.update(pattern, found.pattern, exposed_block)
+            pattern = law.pattern.update(pattern, found.pattern, exposed_block, kernels)
         vectors, by_value = np.zeros(table.slopes.shape), np.zeros(table.by_value.shape)
-        if given is None:
-            new = law.data.features(data, axis, shared.data)  # ``statistics`` reads no pattern: the old one will do
-            after = make_view(before.log_weights, new.first, new.second, new.top)
-            vectors, by_value = kernels.statistics(lines, after, theirs, table, found)
-        released = found._replace(probability=EMPTY_FLOAT, used=EMPTY_INT)  # q(n) is held for one block only
-        return Pair(pattern, data), released, vectors, by_value
+        if given is None and law.data.has_values:
+            if found.moments is None:  # the block's own view: nobody else reads it
+                new = law.data.features(data, axis, shared.data)
+                refill_view(before, slice(None), new.first, new.second, new.top)
+            vectors, by_value = kernels.statistics(lines, before, theirs, table, found)
+        room.put(Pair(pattern, data), slice(*block))
+        return Done(found.log_z, found.counted, found.cellwise, vectors, by_value)
 
     cells_per_block = max(BLOCK * WIDE // max(table.bins, WIDE), 1)
-    results = executor.map(task, observed.cells.by(axis).chunks(cells_per_block))
-    return join([r[0] for r in results]), _gather(results, axis, observed, law, shared)
+    results = around.executor.map(task, observed.cells.by(axis).chunks(cells_per_block))
+    return room.record, _gather(results, axis, observed, law, shared)
 
 
-def _gather(results: list[Any], axis: int, observed: Observed, law: Law, shared: Shared) -> Info:
+class Done(NamedTuple):
+    """What a block leaves besides its lines when it is done; q(n) is not among it."""
+
+    log_z: float
+    counted: float
+    cellwise: Array | None
+    vectors: Array
+    by_value: Array
+
+
+def _gather(results: list[Done], axis: int, observed: Observed, law: Law, shared: Shared) -> Info:
     """Sum the blocks' results, always in the order of the blocks."""
-    log_z = sum(r[1].log_z for r in results)
-    count = sum(r[1].counted for r in results)
-    vectors, by_value = (sum(r[k] for r in results) for k in (2, 3))
+    log_z = sum(done.log_z for done in results)
+    count = sum(done.counted for done in results)
+    vectors, by_value = (reduce(np.add, [getattr(done, name) for done in results]) for name in ("vectors", "by_value"))
     if not np.isfinite(log_z):
         raise FloatingPointError(
             "the bound is not finite: a value is too extreme for the present dispersion; check the data for"
@@ -368,7 +431,7 @@ def _gather(results: list[Any], axis: int, observed: Observed, law: Law, shared:
         )
     weights = None
     if law.data.cellwise:
-        weights = np.concatenate([r[1].cellwise[:2] for r in results], axis=1)
+        weights = np.concatenate([done.cellwise[:2] for done in results if done.cellwise is not None], axis=1)
         if axis == 1:
             weights = weights[:, np.argsort(observed.cells.order(1), kind="stable")]
     stats = statistics(law, shared, vectors, by_value, count, observed.distinct)
@@ -379,8 +442,8 @@ def statistics(
     law: Law, shared: Shared, vectors: Array, by_value: Array, count: float, distinct: Array | None
 ) -> Statistics:
     """n-vectors under the names their family knows them by."""
-    names = law.family.basis
-    if isinstance(law.family, Gaussian):
+    names = law.family.basis if law.data.has_values else ("cells",)
+    if law.data.has_values and isinstance(law.family, Gaussian):
         names = law.family.statistic_names(shared.linkage.mean is not None or law.data.keeps_moments)
     if distinct is None:
         return Statistics(names, vectors, mean_count_total=count)
@@ -388,19 +451,55 @@ def statistics(
 
 
 def join(parts: list[Any]) -> Any:
-    """Concatenate the lines of like-built records, field by field."""
+    """Concatenate the lines of like-built records, field by field; what some do not know, the whole does not."""
     first = parts[0]
-    if len(parts) == 1 or first is None:
+    if len(parts) == 1:
         return first
+    if any(part is None for part in parts):
+        return None
     if isinstance(first, np.ndarray):
         return np.concatenate(parts)
     fields = {name: join([getattr(p, name) for p in parts]) for name in first.__dataclass_fields__}
     return type(first)(**fields)
 
 
+class Room:
+    """A record of all lines, filled block by block: the first block shows what a line needs."""
+
+    def __init__(self, lines: int) -> None:
+        self.record: Any = None
+        self._lines = lines
+        self._lock = Lock()
+
+    def put(self, part: Any, lines: slice) -> None:
+        """Write the lines of one block."""
+        with self._lock:
+            if self.record is None:
+                self.record = _like(part, self._lines)
+        _write(self.record, part, lines)
+
+
+def _like(part: Any, lines: int) -> Any:
+    if part is None:
+        return None
+    if isinstance(part, np.ndarray):
+        return np.empty((lines, *part.shape[1:]), part.dtype)
+    return type(part)(**{name: _like(getattr(part, name), lines) for name in part.__dataclass_fields__})
+
+
+def _write(record: Any, part: Any, lines: slice) -> None:
+    if isinstance(part, np.ndarray):
+        record[lines] = part
+    elif part is not None:
+        for name in part.__dataclass_fields__:
+            _write(getattr(record, name), getattr(part, name), lines)
+
+
 def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
     """M-steps from the half sweep just done, with its q(n) held (theory.md, M-steps): φ, σ² or κ, Λ̄, priors."""
     shared = state.shared
+    if not law.data.has_values:
+        return shared
     if shared.linkage.bins == "known":
         linkage, dispersion = shared.linkage.refit(info.stats, shared.dispersion)  # type: ignore[attr-defined]
     else:
@@ -421,15 +520,15 @@ def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
 
 def bound(state: State, log_z: float, law: Law, observed: Observed) -> float:
     """Evidence lower bound of ``state``, whose E-step gave ``log_z`` (theory.md, Bound and coordinate ascent)."""
-    rows, cols = (side.pattern.weights.mean.astype(np.float64) for side in state.sides)
-    total = log_z - float(rows.sum(axis=0) @ cols.sum(axis=0))
+    rows, cols = (side.pattern.weights for side in state.sides)
+    total = log_z - float(rows.column_means @ cols.column_means)
     if observed.hidden is not None:
         lines = observed.hidden.by(0)
-        total += float(np.sum(rows * _sum_lines(lines.indptr, lines.indices, cols)))
+        total += float(np.sum(rows.mean * _sum_lines(lines.indptr, lines.indices, cols.mean.astype(np.float64))))
     for axis, side in enumerate(state.sides):
         total -= law.pattern.divergence(side.pattern)
         total -= law.data.divergence(side.data, axis, state.shared.data)
     shared = state.shared
-    if law.data.precision(shared.data) is None:
+    if law.data.has_values and law.data.precision(shared.data) is None:
         total += learn.log_prior_dispersion(law.family, shared.dispersion)
     return total + shared.linkage.log_prior()

@@ -7,32 +7,53 @@ Both sides are the same object: one update serves rows and columns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.prob.factor import GammaFactor, Lines
+from nmar.kernels.spec import Kernels
+from nmar.prob.factor import GammaFactor, Lines, gamma_divergence
 
 Array = NDArray[Any]
+
+DERIVED = {"derived": True}  # fields that follow from the others: not written to files
 
 
 @dataclass(frozen=True, eq=False)
 class PatternSide:
-    """The variational factors of one side of the pattern."""
+    """The variational factors of one side of the pattern.
+
+    ``log_weights`` (n, K) E[log u] and ``totals`` (n, 3) follow from the weights (kernels: tabulate); a half sweep
+    computes them along with the weights, so that the next one need not. They are None where nobody has yet, and no
+    part of a model file.
+    """
 
     weights: GammaFactor  # q(u_ik) = Ga; paper α^u, β^u (columns: v)
     activity: GammaFactor  # q(r_i) = Ga; paper α^r, β^r (columns: w, popularity)
+    log_weights: Array | None = field(default=None, metadata=DERIVED)
+    totals: Array | None = field(default=None, metadata=DERIVED)
 
     def take(self, lines: Lines) -> PatternSide:
         """The chosen lines."""
-        return PatternSide(self.weights.take(lines), self.activity.take(lines))
+        table = (None if part is None else part[lines] for part in (self.log_weights, self.totals))
+        return PatternSide(self.weights.take(lines), self.activity.take(lines), *table)
 
     def blend(self, target: PatternSide, step: float) -> PatternSide:
         """Move natural parameters a fraction ``step`` to ``target``."""
         return PatternSide(self.weights.blend(target.weights, step), self.activity.blend(target.activity, step))
+
+    def bare(self) -> PatternSide:
+        """The factors alone."""
+        return PatternSide(self.weights, self.activity)
+
+    def tabulated(self, kernels: Kernels) -> PatternSide:
+        """The same side with its table."""
+        if self.log_weights is not None:
+            return self
+        return PatternSide(self.weights, self.activity, *kernels.tabulate(self.weights.shape, self.weights.rate))
 
 
 @dataclass(frozen=True)
@@ -72,11 +93,13 @@ class Pattern:
 
     def activity(self, weights: GammaFactor) -> GammaFactor:
         """q(r): α^r = ρ + Kη, β^r = ϱ + Σ_k E[u_ik]."""
-        shape = np.full(len(weights.shape), self.activity_shape + self.factors * self.shape)
-        rate = self.activity_rate + weights.mean.sum(axis=1)
-        return GammaFactor(shape.astype(weights.shape.dtype), rate.astype(weights.shape.dtype))
+        return self._activity(weights.mean.sum(axis=1, dtype=np.float64), weights.shape.dtype)
 
-    def update(self, side: PatternSide, allocated: Array, exposure: Array) -> PatternSide:
+    def _activity(self, total: Array, dtype: Any) -> GammaFactor:
+        shape = np.full(len(total), self.activity_shape + self.factors * self.shape, dtype)
+        return GammaFactor(shape, (self.activity_rate + total).astype(dtype))
+
+    def update(self, side: PatternSide, allocated: Array, exposure: Array, kernels: Kernels) -> PatternSide:
         """Coordinate update: α^u = η + Σ E[n]ϕ, β^u = E[r] + Σ_j E[v] (hidden cells taken out), then q(r).
 
         Parameters
@@ -87,15 +110,14 @@ class Pattern:
             Σ_j E[v_jk] over the cells that are observed or missing.
         """
         dtype = side.weights.shape.dtype
-        shape = self.shape + allocated
-        rate = side.activity.mean[:, None].astype(np.float64) + exposure
-        weights = GammaFactor(shape.astype(dtype), np.broadcast_to(rate, shape.shape).astype(dtype))
-        return PatternSide(weights, self.activity(weights))
+        active = side.activity.mean.astype(np.float64)
+        shape, rate, table = kernels.renew(allocated, np.atleast_2d(exposure), active, self.shape, dtype)
+        activity = self._activity(table.totals[:, 2], dtype)
+        return PatternSide(GammaFactor(shape, rate), activity, table.log_mean, table.totals)
 
     def divergence(self, side: PatternSide) -> float:
         """KL(u) + KL(r) of one side."""
-        activity = side.activity
-        rate, log_rate = activity.mean[:, None], activity.log_mean[:, None]
-        of_weights = side.weights.divergence(self.shape, rate, log_rate)
+        activity, totals = side.activity, side.weights.totals if side.totals is None else side.totals
+        of_weights = gamma_divergence(totals, self.factors, self.shape, activity.mean, activity.log_mean)
         prior_rate = self.activity_rate
         return of_weights + activity.divergence(self.activity_shape, prior_rate, float(np.log(prior_rate)))

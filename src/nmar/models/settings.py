@@ -15,6 +15,7 @@ from nmar.models.mixture import ClusterModel
 from nmar.models.product import Product, shape_by_moments
 from nmar.models.protocol import DataModel
 from nmar.models.regressor import Learner
+from nmar.models.unmodelled import Unmodelled
 from nmar.prob.family import FAMILIES
 
 Array = NDArray[Any]
@@ -346,3 +347,25 @@ class Regressor:
     def describe(self) -> str:
         """Name of the estimator."""
         return f"regressor:{type(self.estimator).__name__}"
+
+
+@dataclass(frozen=True)
+class PatternOnly:
+    """No model of the values: hierarchical Poisson factorization of which cells are observed.
+
+    Fits with ``linkage="ignorable"`` only. ``observed_probability`` and ``recommend(by="observed")`` work as ever;
+    whatever asks about values is refused.
+
+    Examples
+    --------
+    >>> PatternOnly().describe()
+    'pattern only'
+    """
+
+    def build(self, cells: Cells | None) -> DataModel:
+        """A model without values."""
+        return Unmodelled()
+
+    def describe(self) -> str:
+        """Its name."""
+        return "pattern only"

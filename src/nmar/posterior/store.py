@@ -33,11 +33,11 @@ def register(*records: type) -> None:
 
 def registry() -> dict[str, type]:
     """Classes that a model file may name."""
-    from nmar.models import bilinear, coupled, element, missingness, mixture, product, settings
+    from nmar.models import bilinear, coupled, element, missingness, mixture, product, settings, unmodelled
     from nmar.posterior import posterior
     from nmar.prob import factor, linkage, statistics, twostage
 
-    models = (bilinear, coupled, element, missingness, mixture, product, settings)
+    models = (bilinear, coupled, element, missingness, mixture, product, settings, unmodelled)
     modules = (*models, posterior, factor, linkage, statistics, twostage)
     found: dict[str, type] = {record.__name__: record for record in _REGISTERED}
     for module in modules:
@@ -59,7 +59,7 @@ def encode(record: Any, arrays: dict[str, Any], path: str = "") -> Any:
         fields = {
             f.name: encode(getattr(record, f.name), arrays, f"{path}.{f.name}".lstrip("."))
             for f in dataclasses.fields(record)
-            if f.init
+            if f.init and not f.metadata.get("derived")
         }
         return {"record": type(record).__name__, "fields": fields}
     if isinstance(record, tuple | list):

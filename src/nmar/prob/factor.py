@@ -7,6 +7,7 @@ combinations of natural parameters. Nothing here knows about cells.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from scipy.special import gammaln, psi
 
 Array = NDArray[Any]
 Lines = slice | NDArray[Any]
+
+PIECE = 1 << 11  # lines summed at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,16 +48,27 @@ class GammaFactor:
         """Var[u]."""
         return self.shape / self.rate**2
 
-    def divergence(self, shape: float, rate: Array | float, log_rate: Array | float) -> float:
-        """KL(q ‖ Ga(shape, ϱ)) summed, the prior's rate ϱ entering by its E[ϱ] and E[log ϱ] (theory.md, Bound).
+    @cached_property
+    def column_means(self) -> Array:
+        """Σ_i E[u_ik] over the lines (K,), summed in pieces that fit the cache."""
+        total = np.zeros(self.shape.shape[1])
+        for start in range(0, len(self.shape), PIECE):
+            piece = slice(start, start + PIECE)
+            total += np.sum(self.shape[piece] / self.rate[piece], axis=0, dtype=np.float64)
+        return total
 
-        Sums are float64 whatever the storage.
-        """
+    @property
+    def totals(self) -> Array:
+        """Over the last axis: Σ E[log q(u)], Σ E[log u] and Σ E[u] of each line; float64 whatever the storage."""
         a, b = self.shape.astype(np.float64), self.rate.astype(np.float64)
         log_mean = psi(a) - np.log(b)
-        mine = a * np.log(b) - gammaln(a) + (a - 1.0) * log_mean - a
-        prior = shape * log_rate - gammaln(shape) + (shape - 1.0) * log_mean - rate * a / b
-        return float(np.sum(mine - prior))
+        of_itself = a * np.log(b) - gammaln(a) + (a - 1.0) * log_mean - a
+        return np.stack([each.sum(axis=-1) for each in (of_itself, log_mean, a / b)], axis=-1)
+
+    def divergence(self, shape: float, rate: Array | float, log_rate: Array | float) -> float:
+        """KL(q ‖ Ga(shape, ϱ)) summed, the prior's rate ϱ entering by its E[ϱ] and E[log ϱ] (theory.md, Bound)."""
+        lines = GammaFactor(self.shape[..., None], self.rate[..., None])
+        return gamma_divergence(lines.totals, 1, shape, rate, log_rate)
 
     def blend(self, target: GammaFactor, step: float) -> GammaFactor:
         """Move natural parameters (shape and rate are affine in them) a fraction ``step`` to ``target``."""
@@ -65,6 +79,13 @@ class GammaFactor:
     def take(self, lines: Lines) -> GammaFactor:
         """The factor of the chosen lines."""
         return GammaFactor(self.shape[lines], self.rate[lines])
+
+
+def gamma_divergence(totals: Array, size: int, shape: float, rate: Array | float, log_rate: Array | float) -> float:
+    """KL of lines of ``size`` gamma factors from Ga(shape, ϱ), summed, from their totals (see GammaFactor.totals)."""
+    of_itself, log_mean, mean = np.moveaxis(totals, -1, 0)
+    prior = size * (shape * log_rate - gammaln(shape)) + (shape - 1.0) * log_mean - rate * mean
+    return float(np.sum(of_itself - prior))
 
 
 def pair_indices(size: int) -> tuple[Array, Array]:
@@ -134,13 +155,29 @@ class NormalFactor:
         product += self.spread
         return product
 
+    def distances(self, center: Array) -> Array:
+        """Σ_i E[(a_ik − center_k)²] of each coordinate (d,)."""
+        first, second = self._sums
+        return second - 2.0 * center * first + len(self.mean) * center**2
+
+    @cached_property
+    def _sums(self) -> tuple[Array, Array]:
+        """Σ_i E[a_ik] and Σ_i E[a_ik²], summed in pieces that fit the cache."""
+        first, second = np.zeros((2, self.mean.shape[1]))
+        variances = self.variances
+        for start in range(0, len(self.mean), PIECE):
+            mean, spread = (part[start : start + PIECE] for part in (self.mean, variances))
+            first += mean.sum(axis=0, dtype=np.float64)
+            second += np.sum(mean * mean + spread, axis=0, dtype=np.float64)
+        return first, second
+
     def divergence(self, free: Array, prior_mean: Array, prior_variance: Array) -> float:
         """KL(q ‖ N(prior_mean, diag(prior_variance))) over the free coordinates, summed over lines."""
         if not free.any():
             return 0.0
-        m, v = prior_mean[free], prior_variance[free]
-        away = (self.mean[:, free].astype(np.float64) - m) ** 2 + self.variances[:, free]
+        v = prior_variance[free]
         lines, d = len(self.mean), int(free.sum())
+        away = self.distances(prior_mean)[free]
         total = np.sum(away / v) - np.sum(self.log_det, dtype=np.float64) - lines * d
         return float(0.5 * (total + lines * np.sum(np.log(v))))
 
