@@ -571,12 +571,14 @@ def test_tabulate_equals_the_definition(backend, dtype):
     rng = np.random.default_rng(3)
     shape = np.exp(rng.uniform(np.log(1e-4), np.log(1e7), (40, 33))).astype(dtype)
     rate = np.exp(rng.uniform(np.log(1e-6), np.log(1e6), (40, 33))).astype(dtype)
-    log_mean, totals = choose(backend).tabulate(shape, rate)
+    log_mean, scaled, top, totals = choose(backend).tabulate(shape, rate)
     a, b = shape.astype(np.float64), rate.astype(np.float64)
     exact = psi(a) - np.log(b)
     assert log_mean.dtype == dtype
     size = np.abs(psi(a)) + np.abs(np.log(b)) + np.log(a + 8.0)  # of what is added up: ψ is taken at α + 8
     assert np.all(np.abs(log_mean - exact) <= 3 * np.finfo(dtype).eps * size)
+    np.testing.assert_allclose(top, log_mean.max(axis=1), rtol=2 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(scaled, np.exp(exact - top[:, None]), rtol=3e-14 if dtype == np.float64 else 1e-6)
     of_itself = a * np.log(b) - gammaln(a) + (a - 1.0) * exact - a
     parts = np.stack([of_itself, exact, a / b])
     scale = np.abs(np.stack([a * np.log(b), exact, a / b])).sum(axis=2).T  # the definition cancels, the kernel may not

@@ -44,7 +44,7 @@ def record(progress: Progress) -> Record:
     """The last sweep as callbacks see it."""
     trace = progress.trace
     validation = trace.valid[-1] if trace.valid else None
-    return Record(trace.iterations, trace.bound[-1], validation, trace.seconds[-1], progress.state)
+    return Record(trace.iterations, trace.bound[-1], validation, trace.seconds[-1], progress.state.bare())
 
 
 class Control:

@@ -126,6 +126,7 @@ class Located:
 
     executor: Executor
     here: _Here
+    cuts: bool = False  # sums are remembered by line
 
     def map(self, task: Callable[[tuple[int, int]], Any], blocks: Iterable[tuple[int, int]]) -> list[Any]:
         """As the executor's own."""
@@ -135,6 +136,10 @@ class Located:
             return task(block)
 
         return self.executor.map(located, blocks)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """As the executor's own."""
+        return self.executor.empty(shape, dtype)
 
 
 @dataclass(frozen=True, eq=False)

@@ -146,14 +146,19 @@ def renew(
 ) -> tuple[Array, Array, GammaTable]:
     """New gamma factors and their table in one pass; see spec.py."""
     n, K = allocated.shape
-    shape, rate, log_mean = (np.empty((n, K), dtype) for _ in range(3))
-    totals = np.empty((n, 3))
-    renew_lines(allocated, exposure, activity, prior_shape, shape, rate, log_mean, totals)
-    return shape, rate, GammaTable(log_mean, totals)
+    shape, rate = (np.empty((n, K), dtype) for _ in range(2))
+    table = _empty_table(shape)
+    renew_lines(allocated, exposure, activity, prior_shape, shape, rate, *table)
+    return shape, rate, table
 
 
 def tabulate(shape: Array, rate: Array) -> GammaTable:
     """E[log u] and totals; see spec.py."""
-    log_mean, totals = np.empty_like(shape), np.empty((len(shape), 3))
-    tabulate_lines(shape, rate, log_mean, totals)
-    return GammaTable(log_mean, totals)
+    table = _empty_table(shape)
+    tabulate_lines(shape, rate, *table)
+    return table
+
+
+def _empty_table(shape: Array) -> GammaTable:
+    n = len(shape)
+    return GammaTable(np.empty_like(shape), np.empty_like(shape), np.empty(n, shape.dtype), np.empty((n, 3)))

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from nmar.kernels.cpu_base import exact, fast, vectorised
-from nmar.kernels.cpu_math import log
+from nmar.kernels.cpu_math import exp, log
 
 SHIFT = 8.0
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -81,32 +81,46 @@ def _sum(values):
     return total
 
 
+@fast
+def _largest(values):
+    highest = -np.inf
+    for k in range(values.shape[0]):
+        highest = max(highest, values[k])
+    return highest
+
+
 @vectorised
-def _tabulate_line(shape, rate, i, log_mean, totals, room):
-    """E[log u] of a line's elements, and Σ E[log q], Σ E[log u] and Σ E[u]: the functions first, then the sums."""
+def _tabulate_line(shape, rate, i, table, room):
+    """The table of a line (spec.GammaTable): the functions first, then what goes over the whole line."""
+    log_mean, scaled, top, totals = table
     for k in range(shape.shape[1]):
         a, b = np.float64(shape[i, k]), np.float64(rate[i, k])
         room[2, k], room[1, k], room[0, k] = gamma_moments(a, b)
         log_mean[i, k] = room[1, k]
     for total in range(3):
         totals[i, total] = _sum(room[total])
+    top[i] = _largest(room[1])
+    highest = np.float64(top[i])  # as it is stored
+    for k in range(shape.shape[1]):
+        scaled[i, k] = exp(room[1, k] - highest)
 
 
 @vectorised
-def tabulate_lines(shape, rate, log_mean, totals):
+def tabulate_lines(shape, rate, log_mean, scaled, top, totals):
     """The table of every line."""
-    room = np.empty((3, shape.shape[1]))
+    room, table = np.empty((3, shape.shape[1])), (log_mean, scaled, top, totals)
     for i in range(shape.shape[0]):
-        _tabulate_line(shape, rate, i, log_mean, totals, room)
+        _tabulate_line(shape, rate, i, table, room)
 
 
 @vectorised
-def renew_lines(allocated, exposure, activity, prior_shape, shape, rate, log_mean, totals):
+def renew_lines(allocated, exposure, activity, prior_shape, shape, rate, log_mean, scaled, top, totals):
     """α = prior + allocated, β = E[r] + exposure (one line for all, or one each), and their table."""
-    room, common = np.empty((3, shape.shape[1])), exposure.shape[0] == 1
+    room, table = np.empty((3, shape.shape[1])), (log_mean, scaled, top, totals)
+    common = exposure.shape[0] == 1
     for i in range(allocated.shape[0]):
         at = 0 if common else i
         for k in range(allocated.shape[1]):
             shape[i, k] = prior_shape + allocated[i, k]
             rate[i, k] = activity[i] + exposure[at, k]
-        _tabulate_line(shape, rate, i, log_mean, totals, room)
+        _tabulate_line(shape, rate, i, table, room)

@@ -12,105 +12,11 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from nmar.kernels.cpu_vector import LANES, Writer
 from nmar.kernels.spec import GROUP
 
 AHEAD = 12  # cells between asking for a line and using it
-FUSED = ("contract", "reassoc", "nsz")
-
-
-class _Writer:
-    """Writes vector instructions for one intrinsic over the cells ``lo`` … ``hi`` of a line."""
-
-    def __init__(self, context, builder, signature, arguments):
-        self.builder = builder
-        self.kinds = signature.args
-        self.given = arguments
-        self.views = {
-            place: context.make_array(kind)(context, builder, value)
-            for place, (kind, value) in enumerate(zip(signature.args, arguments, strict=True))
-            if isinstance(kind, types.Array)
-        }
-        self.number = context.get_data_type(signature.args[0].dtype)
-        self.vector = ir.VectorType(self.number, GROUP)
-        self.size = context.get_abi_sizeof(self.number)
-
-    def multiply(self, a, b):
-        return self.builder.fmul(a, b, flags=FUSED)
-
-    def add(self, a, b):
-        return self.builder.fadd(a, b, flags=FUSED)
-
-    def subtract(self, a, b):
-        return self.builder.fsub(a, b, flags=FUSED)
-
-    def splat(self, vector, lane):
-        mask = ir.Constant(ir.VectorType(ir.IntType(32), GROUP), [lane] * GROUP)
-        return self.builder.shuffle_vector(vector, ir.Constant(self.vector, ir.Undefined), mask)
-
-    def spread(self, scalar):
-        """A scalar in all lanes."""
-        first = self.builder.insert_element(
-            ir.Constant(self.vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0)
-        )
-        return self.splat(first, 0)
-
-    def total(self, vector):
-        """Sum of the lanes."""
-        name = f"llvm.vector.reduce.fadd.v{GROUP}f{8 * self.size}"
-        shape = ir.FunctionType(self.number, [self.number, self.vector])
-        function = cgutils.get_or_insert_function(self.builder.module, shape, name)
-        return self.builder.call(function, [ir.Constant(self.number, -0.0), vector], fastmath=FUSED)
-
-    def scalar_at(self, place, index):
-        """Pointer to ``argument[index]`` of a one-dimensional argument."""
-        return self.builder.gep(self.views[place].data, [index])
-
-    def vector_at(self, place, row, column):
-        """Pointer to a group of numbers of a two-dimensional argument from ``[row, column]`` on."""
-        view, builder = self.views[place], self.builder
-        stride = builder.extract_value(view.strides, 0)
-        offset = builder.add(builder.mul(row, stride), builder.mul(column, ir.Constant(column.type, self.size)))
-        start = builder.gep(builder.bitcast(view.data, ir.IntType(8).as_pointer()), [offset])
-        return builder.bitcast(start, self.vector.as_pointer())
-
-    def each(self, place, row, column, lanes):
-        """Some of the group's numbers one by one, each in all lanes: from memory, where spreading costs nothing."""
-        start = self.builder.bitcast(self.vector_at(place, row, column), self.number.as_pointer())
-        for lane in lanes:
-            yield self.spread(self.builder.load(self.builder.gep(start, [ir.Constant(ir.IntType(64), lane)])))
-
-    def load(self, place, row, column):
-        return self.builder.load(self.vector_at(place, row, column), align=self.size)
-
-    def store(self, vector, place, row):
-        zero = ir.Constant(ir.IntType(64), 0)
-        pointer = self.vector_at(place, ir.Constant(ir.IntType(64), row), zero)
-        self.builder.store(vector, pointer, align=self.size)
-
-    def narrow(self, scalar):
-        """A float64 as the storage type."""
-        return scalar if self.size == 8 else self.builder.fptrunc(scalar, self.number)
-
-    def widen(self, scalar):
-        return scalar if self.size == 8 else self.builder.fpext(scalar, ir.DoubleType())
-
-    def ask(self, place, cell, hi, *columns):
-        """Ask for the group's columns of the line ``AHEAD`` cells on: a long line's cells do not stay in the cache."""
-        builder = self.builder
-        later = builder.add(cell, ir.Constant(cell.type, AHEAD))
-        within = builder.icmp_signed("<", later, hi)
-        line = self.line_of(place, builder.select(within, later, cell))
-        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        shape = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
-        function = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0i8")
-        for column in columns:
-            where = builder.bitcast(self.vector_at(0, line, column), byte)
-            builder.call(function, [where, ir.Constant(word, 0), ir.Constant(word, 3), ir.Constant(word, 1)])
-
-    def line_of(self, place, cell):
-        """The other side's line of a cell."""
-        index = self.builder.load(self.scalar_at(place, cell))
-        return self.builder.sext(index, ir.IntType(64)) if index.type.width < 64 else index
+assert GROUP == LANES  # a group is a vector
 
 
 def _pass_over_cells(w, lanes, vectors_too):
@@ -125,7 +31,7 @@ def _pass_over_cells(w, lanes, vectors_too):
     with cgutils.for_range_slice(builder, lo, hi, ir.Constant(hi.type, 1)) as (cell, _):
         line = w.line_of(1, cell)
         if vectors_too:
-            w.ask(1, cell, hi, first, second)
+            w.ask(w.later_line(1, cell, AHEAD, hi), (first, second), 3)
         b = w.load(0, line, first)
         omega = builder.load(w.scalar_at(7, cell))
         spread = w.spread(w.narrow(omega))
@@ -152,7 +58,7 @@ def group_sums(typing_context, theirs, indices, lo, hi, first, second, linear, w
     signature = types.void(*arrays[0], whole, whole, whole, whole, *arrays[1])
 
     def generate(context, builder, signature, arguments):
-        w = _Writer(context, builder, signature, arguments)
+        w = Writer(context, builder, signature, arguments)
         at_once = GROUP * 4 // w.size  # rows whose accumulators fit the registers
         for begin in range(0, GROUP, at_once):
             _pass_over_cells(w, range(begin, begin + at_once), begin == 0)
@@ -171,13 +77,12 @@ def group_move(typing_context, theirs, indices, lo, hi, first, second, moves, me
     signature = types.void(theirs, indices, whole, whole, whole, whole, moves, mean, spread)
 
     def generate(context, builder, signature, arguments):
-        w = _Writer(context, builder, signature, arguments)
+        w = Writer(context, builder, signature, arguments)
         _, _, lo, hi, first, second = arguments[:6]
         zero = ir.Constant(ir.IntType(64), 0)
         step, square, variance = (w.load(6, ir.Constant(ir.IntType(64), row), zero) for row in range(3))
         with cgutils.for_range_slice(builder, lo, hi, ir.Constant(hi.type, 1)) as (cell, _):
             line = w.line_of(1, cell)
-            w.ask(1, cell, hi, first, second)
             b, v = w.load(0, line, first), w.load(0, line, second)
             moved = w.total(w.multiply(step, b))
             varied = w.total(w.add(w.multiply(square, v), w.multiply(variance, w.multiply(b, b))))
@@ -197,7 +102,7 @@ def group_solve(typing_context, system):
     """
 
     def generate(context, builder, signature, arguments):
-        w = _Writer(context, builder, signature, arguments)
+        w = Writer(context, builder, signature, arguments)
         whole, none = ir.IntType(64), ir.Constant(w.vector, [0.0] * GROUP)
         rows = [w.load(0, ir.Constant(whole, row), ir.Constant(whole, 0)) for row in range(GROUP + 1)]
         lower, inverse, right = [none] * GROUP, none, rows.pop()

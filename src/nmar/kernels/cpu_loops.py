@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nmar.kernels.cpu_base import FAST, column, compiled, diagonal_variance, dot, inlined, nb, prefetch, vectorised
+from nmar.kernels.cpu_base import FAST, compiled, fast, inlined, nb, vectorised
 from nmar.kernels.cpu_cell import (
     ALLOCATE,
     DIAGONAL,
@@ -28,6 +28,7 @@ from nmar.kernels.cpu_cell import (
     stream,
 )
 from nmar.kernels.cpu_descend import RUN, descend_line
+from nmar.kernels.cpu_lines import add_lines, line_dots, line_spreads
 from nmar.kernels.cpu_math import exp, log
 from nmar.kernels.cpu_tile import (
     COUNT,
@@ -44,9 +45,9 @@ from nmar.kernels.cpu_tile import (
     prepare,
     truncation,
 )
+from nmar.kernels.cpu_vector import LANES
 from nmar.kernels.spec import (
     BINOMIAL,
-    CACHE_LINE,
     GAMMA,
     GAUSSIAN,
     GROUP,
@@ -80,42 +81,62 @@ def _share_directly(direct, i, mean, ml, tl, j, log_s):
         direct[i, k] += mean * math.exp(np.float64(ml[i, k]) + np.float64(tl[j, k]) - log_s)
 
 
-@inlined
-def _moments(flags, offset, mp, mf, i, tp, tf, j, p, K, D1, D2):
-    """First and second moment of a cell, and the plain inner product of ``first``."""
-    plain = np.float64(dot(mp, i, tp, j, K, K + D1))
-    first = plain
+@vectorised
+def _finish_moments(flags, offset, start, cells, mf, tf, at, indices, tile):
+    """First and second moments of a tile from its inner products (in ``inner`` and ``firsts[1]``)."""
+    firsts, inner, _, _ = tile
     if flags[DIAGONAL]:
-        second = plain * plain + np.float64(diagonal_variance(mp, i, tp, j, K, K + D1, D1))
-    else:
-        second = np.float64(dot(mp, i, tp, j, K + D1, K + D1 + D2))
+        for lane in range(TILE):
+            firsts[1, lane] += inner[lane] * inner[lane]
+    for lane in range(TILE):
+        firsts[0, lane] = inner[lane]
     if flags[ALLOCATE]:
-        first = math.log(plain) + np.float64(mf[i]) + np.float64(tf[j])
+        for lane in range(cells):
+            tops = np.float64(mf[at[lane]]) + np.float64(tf[indices[start + lane]])
+            firsts[0, lane] = math.log(inner[lane]) + tops
     if offset.shape[0] > 0:
-        second += offset[p] * (2.0 * first + offset[p])
-        first += offset[p]
-    return first, second, plain
+        for lane in range(cells):
+            known = offset[start + lane]
+            firsts[1, lane] += known * (2.0 * firsts[0, lane] + known)
+            firsts[0, lane] += known
 
 
-@inlined
-def _ask(indices, p, tp, start, stop, step):
-    """Ask for columns ``start`` to ``stop`` of the line of a later cell."""
-    if p < indices.shape[0]:
-        for k in range(start, stop, step):
-            prefetch(tp, np.intp(indices[p]), np.intp(k))
+@vectorised
+def _pad(values, start, cells, tile):
+    """The tile's values; lanes beyond the block's last cell get harmless numbers."""
+    firsts, inner, ys, plain = tile
+    for lane in range(cells):
+        ys[lane] = np.float64(values[start + lane])
+    for lane in range(cells, TILE):
+        plain[lane], inner[lane], ys[lane], firsts[0, lane], firsts[1, lane] = 1.0, 1.0, 1.0, 0.0, 1.0
 
 
-@inlined
-def _scale_add(out, weight, b, j, start, stop):
-    for c in range(stop - start):
-        k = column(start, c)
-        out[k] += weight * b[j, k]
+@fast
+def _pattern_weights(flags, work, plain, floor, cells, shares):
+    """E[n] over the inner product, by which a cell's line is added to the pattern; 0 where it underflowed."""
+    for lane in range(cells):
+        good = plain[lane] > floor
+        shares[lane] = work[MEAN, lane] / plain[lane] if good else 0.0
 
 
-@inlined
-def _flush(total, part, size):
+@fast
+def _data_weights(flags, offset, start, cells, weights, inner, shares, cellwise, firsts):
+    """Weights of the tile's cells as sums use them, or as ``cellwise`` keeps them."""
+    for lane in range(cells):
+        known = offset[start + lane] if offset.shape[0] > 0 else 0.0
+        w1, w2 = weights[0, lane] - weights[1, lane] * known, weights[1, lane]
+        if cellwise.shape[1] > 0:
+            p = start + lane
+            cellwise[0, p], cellwise[1, p], cellwise[2, p] = w1, w2, firsts[0, lane] - known
+        elif flags[ALLOCATE]:
+            w1 /= inner[lane]
+        shares[0, lane], shares[1, lane] = w1, w2
+
+
+@fast
+def _flush(total, part):
     """Move what a run of cells added to the float64 sums of the line."""
-    for k in range(size):
+    for k in range(total.shape[0]):
         total[k] += part[k]
         part[k] = part.dtype.type(0.0)
 
@@ -253,34 +274,6 @@ def _cross_tile(flags, linear, shift, quadratic, values, group, start, cells, q,
             weights[0, lane] = np.float64(values[start + lane]) * (weights[1, lane] if gaussian else 1.0)
 
 
-@inlined
-def _gather_tile(lines, sides, flags, start, cells, i, tile, K, D1, D2, rates):
-    """Inner products of a tile's cells with their lines; returns the last cell's line.
-
-    ``tile`` holds s up to its scale (with ``rates``), the moments, the plain inner product of ``first``, y, and the
-    line of each cell.
-    """
-    indptr, indices, values, offset = lines
-    mp, mf, tp, tf = sides
-    plain, firsts, inner, ys, at = tile
-    step, skip = CACHE_LINE // mp.itemsize, 0 if rates else K
-    half = (K + D1 + D2) // 2 if rates else K + D1 + D2
-    for lane in range(cells):
-        p = start + lane
-        while p >= indptr[i + 1]:
-            i += 1
-        at[lane] = i
-        _ask(indices, p + TILE, tp, skip, half, step)
-        j = indices[p]
-        if rates:
-            plain[lane] = np.float64(dot(mp, i, tp, j, 0, K))
-        firsts[0, lane], firsts[1, lane], inner[lane] = _moments(flags, offset, mp, mf, i, tp, tf, j, p, K, D1, D2)
-        ys[lane] = np.float64(values[p])
-    for lane in range(cells, TILE):
-        plain[lane], ys[lane], firsts[0, lane], firsts[1, lane] = 1.0, 1.0, 0.0, 1.0
-    return i
-
-
 @cache
 def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
     """The E-step of a block for lines of these widths, and what it leaves for the data model:
@@ -292,7 +285,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
             the variances of the cells' means.
     """
     W = K + D1 + D2
-    width = W if leaves == SUMS else K
+    half, nothing = W // 2, 0
 
     def expect(
         indptr, indices, values, group, offset, mp, mt, ml, mf, tp, tt, tl, tf,
@@ -301,19 +294,34 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
         prior_mean, prior_precision, free, mean_out, variance_out, log_det, spread,
     ):  # fmt: skip
         log_z, count = 0.0, 0.0
-        part, total = np.zeros(width, mp.dtype), np.zeros(width)
+        parts = np.zeros(_room(K), mp.dtype), np.zeros(_room(D1), mp.dtype), np.zeros(_room(D2), mp.dtype)
+        totals = np.zeros(_room(K)), np.zeros(_room(D1)), np.zeros(_room(D2))
         work, basis = np.zeros((WORK, TILE)), np.zeros((slopes.shape[0], TILE))
         plain, inner, ys, at = np.ones(TILE), np.ones(TILE), np.ones(TILE), np.zeros(TILE, np.int64)
         firsts, weights = np.zeros((2, TILE)), np.zeros((2, TILE))
+        shares, moved = np.zeros(TILE, mp.dtype), np.zeros((2, TILE), mp.dtype)
         room = np.zeros((GROUP + 2, GROUP), mp.dtype), np.zeros((GROUP + 2, GROUP)), np.zeros((3, GROUP), mp.dtype)
-        n, i, open_line, run, done = indices.shape[0], 0, -1, 0, 0
+        n, i, run, done = indices.shape[0], 0, 0, 0
         for t in range((n + TILE - 1) // TILE):
             start = t * TILE
             cells = min(TILE, n - start)
-            i = _gather_tile(
-                (indptr, indices, values, offset), (mp, mf, tp, tf), flags, start, cells, i,
-                (plain, firsts, inner, ys, at), K, D1, D2, True,
-            )  # fmt: skip
+            began, lane = i, 0
+            while lane < cells:
+                while start + lane >= indptr[i + 1]:
+                    i += 1
+                lo, hi = start + lane, min(indptr[i + 1], start + cells)
+                line_dots(tp, indices, lo, hi, mp, i, 0, K, plain, start, n, nothing, half)
+                line_dots(tp, indices, lo, hi, mp, i, K, D1, inner, start, n, nothing, nothing)
+                if flags[DIAGONAL]:
+                    line_spreads(tp, indices, lo, hi, mp, i, K, D1, firsts[1], start)
+                else:
+                    line_dots(tp, indices, lo, hi, mp, i, K + D1, D2, firsts[1], start, n, nothing, nothing)
+                at[lane : hi - start] = i
+                lane = hi - start
+            tile = firsts, inner, ys, plain
+            _pad(values, start, cells, tile)
+            if D1 > 0:
+                _finish_moments(flags, offset, start, cells, mf, tf, at, indices, tile)
             _fill_basis(flags, ys, firsts, basis, work[OWN])
             _log_rates(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl)
             underflow = work[LOG_S].copy()
@@ -324,37 +332,32 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                 work, q, t, used,
             ):  # fmt: skip
                 return 0.0, 0.0, True
-            _cross_tile(flags, linear, shift, quadratic, values, group, start, cells, q, t, used, weights)
+            _pattern_weights(flags, work, plain, floor, cells, shares)
+            if D1 > 0:
+                _cross_tile(flags, linear, shift, quadratic, values, group, start, cells, q, t, used, weights)
+                _data_weights(flags, offset, start, cells, weights, inner, moved, cellwise, firsts)
+            log_z += _sum(work[LOG_Z], cells)
+            count += _sum(work[COUNT], cells)
             for lane in range(cells):
-                p = start + lane
-                j = indices[p]
-                _ask(indices, p + TILE, tp, W // 2, W, CACHE_LINE // mp.itemsize)
-                if at[lane] != open_line:
-                    if open_line >= 0:
-                        _flush(total, part, width)
-                        _close(total, mp, open_line, flags, pattern, first_out, second_out, K, D1, D2, leaves == SUMS)
-                    open_line, run = at[lane], 0
-                log_z += work[LOG_Z, lane]
-                count += work[COUNT, lane]
-                w1, w2 = weights[0, lane], weights[1, lane]
-                if offset.shape[0] > 0:
-                    w1 -= w2 * offset[p]
-                if plain[lane] > floor:
-                    _scale_add(part, mp.dtype.type(work[MEAN, lane] / plain[lane]), tp, j, 0, K)
-                else:
-                    _share_directly(pattern, open_line, work[MEAN, lane], ml, tl, j, underflow[lane])
-                if leaves == SUMS:
-                    if flags[ALLOCATE]:
-                        w1 /= inner[lane]
-                    _scale_add(part, mp.dtype.type(w1), tp, j, K, K + D1)
-                    _scale_add(part, mp.dtype.type(w2), tp, j, K + D1, W)
-                else:
-                    known = offset[p] if offset.shape[0] > 0 else 0.0
-                    cellwise[0, p], cellwise[1, p], cellwise[2, p] = w1, w2, firsts[0, lane] - known
-                run += 1
-                if run == RUN:
-                    _flush(total, part, width)
-                    run = 0
+                if not plain[lane] > floor:
+                    _share_directly(pattern, at[lane], work[MEAN, lane], ml, tl, indices[start + lane], underflow[lane])
+            line = began
+            while line <= i:
+                lo, hi = max(indptr[line], start), min(indptr[line + 1], start + cells)
+                if lo < hi:
+                    add_lines(tp, indices, lo, hi, 0, K, shares, parts[0], start, n, half, W)
+                    if leaves == SUMS:
+                        add_lines(tp, indices, lo, hi, K, D1, moved[0], parts[1], start, n, nothing, nothing)
+                        add_lines(tp, indices, lo, hi, K + D1, D2, moved[1], parts[2], start, n, nothing, nothing)
+                    run += hi - lo
+                    ended = hi == indptr[line + 1]
+                    if ended or run >= RUN:
+                        for section in range(3):
+                            _flush(totals[section], parts[section])
+                        run = 0
+                    if ended:
+                        _close(totals, mp, line, flags, pattern, first_out, second_out, K, D1, D2, leaves == SUMS)
+                line += 1
             if leaves == LINES:
                 while done + 1 < indptr.shape[0] and indptr[done + 1] <= start + cells:
                     descend_line(
@@ -362,31 +365,43 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                         prior_mean, prior_precision, free, mean_out, variance_out, log_det, room,
                     )  # fmt: skip
                     done += 1
-        if open_line >= 0:
-            _flush(total, part, width)
-            _close(total, mp, open_line, flags, pattern, first_out, second_out, K, D1, D2, leaves == SUMS)
         return log_z, count, False
 
     return _compile(expect)
 
 
 @inlined
-def _close(total, mp, i, flags, pattern, first_out, second_out, K, D1, D2, accumulate):
+def _room(size):
+    """A section's width in whole vectors."""
+    return (size + LANES - 1) // LANES * LANES
+
+
+@fast
+def _sum(values, cells):
+    total = 0.0
+    for lane in range(cells):
+        total += values[lane]
+    return total
+
+
+@fast
+def _close(totals, mp, i, flags, pattern, first_out, second_out, K, D1, D2, sums):
     """Write the finished sums of a line and clear them."""
     for k in range(K):
-        pattern[i, k] += total[k] * mp[i, k]
-    if accumulate:
+        pattern[i, k] += totals[0][k] * mp[i, k]
+    if sums:
         for k in range(D1):
-            first_out[i, k] = total[K + k] * (mp[i, K + k] if flags[ALLOCATE] else 1.0)
+            first_out[i, k] = totals[1][k] * (mp[i, K + k] if flags[ALLOCATE] else 1.0)
         for k in range(D2):
-            second_out[i, k] = total[K + D1 + k]
-    for k in range(total.shape[0]):
-        total[k] = 0.0
+            second_out[i, k] = totals[2][k]
+    for section in range(3):
+        totals[section][:] = 0.0
 
 
 @cache
 def statistics_loop(K: int, D1: int, D2: int) -> Callable[..., Any]:
     """n-vectors of a block with q(n) held; ``moments`` (2, m) of the cells where they are known already."""
+    W, nothing = K + D1 + D2, 0
 
     def statistics(
         indptr, indices, values, group, offset, mp, mf, tp, tf, flags, q, used, moments, vectors, by_group
@@ -398,15 +413,25 @@ def statistics_loop(K: int, D1: int, D2: int) -> Callable[..., Any]:
         for t in range((n + TILE - 1) // TILE):
             start = t * TILE
             cells = min(TILE, n - start)
+            tile = firsts, inner, ys, plain
+            _pad(values, start, cells, tile)
             if moments.shape[1] > 0:
                 for lane in range(cells):
                     firsts[0, lane], firsts[1, lane] = moments[0, start + lane], moments[1, start + lane]
-                    ys[lane] = np.float64(values[start + lane])
             else:
-                i = _gather_tile(
-                    (indptr, indices, values, offset), (mp, mf, tp, tf), flags, start, cells, i,
-                    (plain, firsts, inner, ys, at), K, D1, D2, False,
-                )  # fmt: skip
+                lane = 0
+                while lane < cells:
+                    while start + lane >= indptr[i + 1]:
+                        i += 1
+                    lo, hi = start + lane, min(indptr[i + 1], start + cells)
+                    line_dots(tp, indices, lo, hi, mp, i, K, D1, inner, start, n, K, W)
+                    if flags[DIAGONAL]:
+                        line_spreads(tp, indices, lo, hi, mp, i, K, D1, firsts[1], start)
+                    else:
+                        line_dots(tp, indices, lo, hi, mp, i, K + D1, D2, firsts[1], start, n, nothing, nothing)
+                    at[lane : hi - start] = i
+                    lane = hi - start
+                _finish_moments(flags, offset, start, cells, mf, tf, at, indices, tile)
             _fill_basis(flags, ys, firsts, basis, own)
             for lane in range(cells, TILE):
                 basis[:, lane] = 0.0

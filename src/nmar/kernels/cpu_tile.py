@@ -12,7 +12,7 @@ from nmar.kernels.cpu_base import compiled, vectorised
 from nmar.kernels.cpu_math import exp, expm1, log
 from nmar.kernels.spec import PARITY
 
-TILE = 64
+TILE = 128
 LOG_S, S, OWN, LOG_Z, MEAN, COUNT, TOP, TOTAL, TERM, LAST, LT, TM = range(12)
 WORK = 12
 

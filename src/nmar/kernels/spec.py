@@ -22,6 +22,7 @@ precisions (Gaussian), values and exposures (scalar). This is the whole coupling
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -45,6 +46,12 @@ class Lines(NamedTuple):
     values: Array  # y
     group: Array  # int32 class of each cell (known bin, or index of a distinct value); empty when unused
     offset: Array  # known part of E[μ] of each cell; empty when unused
+
+    def segment(self, start: int, stop: int) -> Lines:
+        """Some cells of a single line, as a line."""
+        group, offset = (part[start:stop] if part.size else part for part in (self.group, self.offset))
+        indices = self.indices[start:stop]
+        return Lines(np.array([0, len(indices)]), indices, self.values[start:stop], group, offset)
 
 
 class SideView(NamedTuple):
@@ -82,35 +89,41 @@ def make_view(log_weights: Array, first: Array, second: Array, first_top: Array 
     """A view from E[log u] and the data model's features."""
     sizes = (log_weights.shape[1], first.shape[1], second.shape[1])
     view = empty_view(log_weights, sizes)
-    fill_view(view, slice(None), first, second, first_top)
+    scaled, top = scale_weights(log_weights)
+    fill_view(view, slice(None), scaled, top, first, second, first_top)
     return view
 
 
-def empty_view(log_weights: Array, sizes: tuple[int, int, int]) -> SideView:
+def scale_weights(log_weights: Array) -> tuple[Array, Array]:
+    """exp(E[log u] − top) (n, K) and top (n,), the largest of each line."""
+    top = log_weights.max(axis=1)
+    return np.exp(log_weights - top[:, None]), top
+
+
+def empty_view(log_weights: Array, sizes: tuple[int, int, int], empty: Callable[..., Array] = np.empty) -> SideView:
     """Room for a view, to be filled some lines at a time; lines are padded to whole cache lines and begin on one."""
     n, dtype = len(log_weights), log_weights.dtype
     per_line = CACHE_LINE // dtype.itemsize
-    packed = _aligned(n, -(-sum(sizes) // per_line) * per_line, dtype)
+    packed = _aligned(n, -(-sum(sizes) // per_line) * per_line, dtype, empty)
     return SideView(packed, sizes, np.empty(n, dtype), log_weights, np.zeros(n, dtype))
 
 
-def _aligned(n: int, width: int, dtype: Any) -> Array:
+def _aligned(n: int, width: int, dtype: Any, empty: Callable[..., Array]) -> Array:
     """An array (n, width) on a cache line boundary, with a cache line to spare: kernels may read past a line's end."""
     size = n * width * dtype.itemsize
-    room = np.empty(size + 2 * CACHE_LINE, np.uint8)
+    room = empty((size + 2 * CACHE_LINE,), np.uint8)
     start = -room.ctypes.data % CACHE_LINE
     room[start + size :] = 0
     return room[start : start + size].view(dtype).reshape(n, width)
 
 
-def fill_view(view: SideView, lines: slice, first: Array, second: Array, first_top: Array | None = None) -> None:
+def fill_view(
+    view: SideView, lines: slice, scaled: Array, top: Array, first: Array, second: Array, first_top: Array | None = None
+) -> None:
     """Write the weights and features of some lines."""
-    packed, logs, K = view.packed[lines], view.log_weights[lines], view.sizes[0]
-    top = logs.max(axis=1)
     view.top[lines] = top
-    np.subtract(logs, top[:, None], out=packed[:, :K])
-    np.exp(packed[:, :K], out=packed[:, :K])
-    packed[:, sum(view.sizes) :] = 0.0
+    view.weights[lines] = scaled
+    view.packed[lines, sum(view.sizes) :] = 0.0
     refill_view(view, lines, first, second, first_top)
 
 
@@ -178,6 +191,8 @@ class GammaTable(NamedTuple):
     """What the loops and the bound need of gamma factors (n, K)."""
 
     log_mean: Array  # (n, K) E[log u], in the storage type
+    scaled: Array  # (n, K) exp(E[log u] − top)
+    top: Array  # (n,) largest E[log u] of the line
     totals: Array  # (n, 3) float64: Σ_k E[log q(u)], Σ_k E[log u], Σ_k E[u]
 
 

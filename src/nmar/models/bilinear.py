@@ -86,6 +86,11 @@ class Bilinear(DataModel):
         return self.covariance == "diagonal"
 
     @property
+    def additive(self) -> bool:
+        """Full-covariance lines need sums only."""
+        return not self.diagonal
+
+    @property
     def size(self) -> int:
         """Number of coordinates d."""
         return len(self.axes[0].free)

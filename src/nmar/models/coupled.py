@@ -7,6 +7,7 @@ data model, every linkage, the control and the two-stage baseline (theory.md, Bo
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from nmar.data.cells import Cells
+from nmar.kernels import reference
 from nmar.kernels.spec import (
     EMPTY_FLOAT,
     EMPTY_INT,
@@ -30,17 +32,17 @@ from nmar.kernels.spec import (
     POISSON,
     UNMODELLED,
     Crossing,
+    Expectation,
     Kernels,
     Lines,
     SideView,
     empty_view,
     fill_view,
-    make_view,
     refill_view,
 )
 from nmar.models.missingness import Pattern, PatternSide
 from nmar.models.predictive import BinTable
-from nmar.models.protocol import Block, DataModel
+from nmar.models.protocol import Block, DataModel, Features
 from nmar.prob import counts, learn
 from nmar.prob.family import Family, Gaussian, family
 from nmar.prob.linkage import Linkage
@@ -48,8 +50,10 @@ from nmar.prob.statistics import Statistics
 
 Array = NDArray[Any]
 
-BLOCK = 1 << 15  # cells of one block: q(n) is held for a block at a time, never for the matrix
-WIDE = 64  # bins from which blocks hold fewer cells, so that what is held stays of one size
+BLOCK = 1 << 17  # cells of one block, at most: q(n) is held for a block at a time, never for the matrix
+HELD = 1 << 18  # numbers of q(n) that a block holds
+SHARES = 16  # blocks that a matrix is cut into, at least, so that threads end at about the same time
+SMALLEST = 1 << 13  # cells of a block in a small matrix: fewer would spend their time in Python
 LONGEST = 1 << 14  # counts an open table may cover
 PIECE = 1 << 12  # lines of one piece of work that goes by line
 
@@ -187,9 +191,15 @@ class Info:
 
 
 class Executor(Protocol):
-    """Runs independent block tasks; results come back in order whatever ran first."""
+    """Runs independent block tasks; results come back in order whatever ran first. Knows where results can lie."""
 
-    def map(self, task: Callable[[tuple[int, int]], Any], blocks: Iterable[tuple[int, int]]) -> list[Any]:
+    cuts: bool  # whether a line's cells may be spread over several tasks
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An uninitialised array for results."""
+        ...
+
+    def map(self, task: Callable[[Any], Any], blocks: Iterable[Any]) -> list[Any]:
         """``[task(b) for b in blocks]``."""
         ...
 
@@ -289,27 +299,36 @@ def slopes(family: int, inverse: Array, phi1: Array, delta: Array, moves: bool) 
 def view(pair: Pair, axis: int, law: Law, shared: Shared) -> SideView:
     """A block of lines as the kernels read it."""
     features = law.data.features(pair.data, axis, shared.data)
-    return make_view(_log_weights(pair), features.first, features.second, features.top)
+    room = empty_view(_table(pair)[0], _sizes(pair, features))
+    _show(room, slice(None), pair, features)
+    return room
 
 
-def _log_weights(pair: Pair) -> Array:
-    known = pair.pattern.log_weights
-    return pair.pattern.weights.log_mean if known is None else known
+def _table(pair: Pair) -> tuple[Any, ...]:
+    return pair.pattern.tabulated(reference).table
+
+
+def _sizes(pair: Pair, features: Features) -> tuple[int, int, int]:
+    return pair.pattern.weights.shape.shape[1], features.first.shape[1], features.second.shape[1]
+
+
+def _show(room: SideView, lines: slice, pair: Pair, features: Features) -> None:
+    _, scaled, top, _ = _table(pair)
+    fill_view(room, lines, scaled, top, features.first, features.second, features.top)
 
 
 def whole_view(pair: Pair, axis: int, around: Around, shared: Shared) -> SideView:
     """All lines of a side as the kernels read them, made piece by piece."""
     data = around.law.data
+    pair = replace(pair, pattern=_tabulated(pair.pattern, around))
     one = data.features(pair.data.take(slice(0, 1)), axis, shared.data)
-    logs = _log_weights(pair)
-    room = empty_view(logs, (logs.shape[1], one.first.shape[1], one.second.shape[1]))
+    room = empty_view(_table(pair)[0], _sizes(pair, one), around.executor.empty)
 
     def fill(piece: tuple[int, int]) -> None:
-        lines = slice(*piece)
-        features = data.features(pair.data.take(lines), axis, shared.data)
-        fill_view(room, lines, features.first, features.second, features.top)
+        part = pair.take(slice(*piece))
+        _show(room, slice(*piece), part, data.features(part.data, axis, shared.data))
 
-    around.executor.map(fill, pieces(len(logs)))
+    around.executor.map(fill, pieces(len(room.top)))
     return room
 
 
@@ -321,19 +340,20 @@ def pieces(lines: int) -> list[tuple[int, int]]:
 def tabulated(state: State, around: Around) -> State:
     """The state with what follows from its gamma factors (PatternSide), computed where it is not there yet."""
     for axis, pair in enumerate(state.sides):
-        if pair.pattern.log_weights is None:
-            state = state.with_side(axis, replace(pair, pattern=_tabulated(pair.pattern, around)))
+        state = state.with_side(axis, replace(pair, pattern=_tabulated(pair.pattern, around)))
     return state
 
 
 def _tabulated(side: PatternSide, around: Around) -> PatternSide:
-    room = Room(len(side.weights.shape))
+    if side.scaled is not None:
+        return side
+    room = Room(len(side.weights.shape), around.executor)
 
     def task(piece: tuple[int, int]) -> None:
         room.put(side.take(slice(*piece)).tabulated(around.kernels), slice(*piece))
 
     around.executor.map(task, pieces(len(side.weights.shape)))
-    return PatternSide(side.weights, side.activity, room.record.log_weights, room.record.totals)
+    return PatternSide(side.weights, side.activity, *room.record.table)
 
 
 def exposure(axis: int, state: State, hidden: Cells | None) -> Array:
@@ -376,37 +396,128 @@ def half_sweep(axis: int, state: State, around: Around, given: SideView | None =
 
 
 def _half_sweep(axis: int, state: State, around: Around, given: SideView | None) -> tuple[Pair, Info]:
-    observed, law, kernels = around.observed, around.law, around.kernels
-    shared, mine = state.shared, state.sides[axis]
+    observed, law, shared = around.observed, around.law, state.shared
     theirs = whole_view(state.sides[1 - axis], 1 - axis, around, shared) if given is None else given
     table = crossing(law, shared, observed.distinct)
-    exposed = exposure(axis, state, observed.hidden)
-    offset = law.data.offset(shared.data)
+    room = Room(len(state.sides[axis].pattern.weights.shape), around.executor)
+    half = HalfSweep(axis, state, around, theirs, table, exposure(axis, state, observed.hidden), given is None, room)
+    done = half.run(block_size(observed.cells, table))
+    return room.record, _gather(done, axis, observed, law, shared)
 
-    room = Room(len(mine.pattern.weights.shape))
 
-    def task(block: tuple[int, int]) -> Done:
-        lines, part = observed.block(axis, *block, offset), mine.take(slice(*block))
-        before = view(part, axis, law, shared)
-        found, data = law.data.advance(kernels, Block(lines, before, theirs, table), part.data, axis, shared.data)
+@dataclass(frozen=True, eq=False)
+class HalfSweep:
+    """A half sweep under way: what every block reads, and the room its lines are written to.
+
+    Attributes
+    ----------
+    theirs : the other side
+    table : the shared law of a cell
+    exposed : what the lines are exposed to
+    learns : n-vectors are wanted
+    """
+
+    axis: int
+    state: State
+    around: Around
+    theirs: SideView
+    table: Crossing
+    exposed: Array
+    learns: bool
+    room: Room
+
+    def run(self, size: int) -> list[Done]:
+        """All blocks, the longest first so that threads end together; results are in the order of the blocks."""
+        whole = self.around.observed.cells.by(self.axis)
+        blocks = whole.chunks(size)
+        cells = whole.indptr[[stop for _, stop in blocks]] - whole.indptr[[start for start, _ in blocks]]
+        done: dict[tuple[int, int], Done] = {}
+        if self.around.law.data.additive and self.around.executor.cuts:
+            for place in np.flatnonzero(cells > size):  # a line that is longer than a block
+                done[blocks[place]] = self._long_line(blocks[place][0], size)
+        rest = [blocks[place] for place in np.argsort(-cells, kind="stable") if blocks[place] not in done]
+        done.update(zip(rest, self.around.executor.map(self._block, rest), strict=True))
+        return [done[block] for block in blocks]
+
+    def _block(self, block: tuple[int, int]) -> Done:
+        """Whole lines: E-step, both updates, n-vectors."""
+        law, kernels, shared = self.around.law, self.around.kernels, self.state.shared
+        lines, part = self._cells(block), self.state.sides[self.axis].take(slice(*block))
+        before = view(part, self.axis, law, shared)
+        read = Block(lines, before, self.theirs, self.table)
+        found, data = law.data.advance(kernels, read, part.data, self.axis, shared.data)
+        self._put(block, part, found, data)
+        self._renew_view(before, found, data)
+        return self._done(found, *self._statistics(lines, before, found))
+
+    def _long_line(self, line: int, size: int) -> Done:
+        """One line in segments, several at once: its sums are added in the order of the segments."""
+        law, kernels, shared = self.around.law, self.around.kernels, self.state.shared
+        part = self.state.sides[self.axis].take(slice(line, line + 1))
+        before = view(part, self.axis, law, shared)
+        whole = self._cells((line, line + 1))
+        segments = [whole.segment(start, start + size) for start in range(0, len(whole.indices), size)]
+        everywhere = self.around.executor.map
+        found = everywhere(lambda lines: kernels.expect(lines, before, self.theirs, self.table), segments)
+        total = add_up(found)
+        data = part.data if total.short else law.data.update(part.data, self.axis, shared.data, total, kernels)
+        self._put((line, line + 1), part, total, data)
+        self._renew_view(before, total, data)
+        held = zip(segments, found, strict=True)
+        vectors, by_value = zip(*everywhere(lambda pair: self._statistics(pair[0], before, pair[1]), held), strict=True)
+        return self._done(total, reduce(np.add, vectors), reduce(np.add, by_value))
+
+    def _cells(self, block: tuple[int, int]) -> Lines:
+        offset = self.around.law.data.offset(self.state.shared.data)
+        return self.around.observed.block(self.axis, *block, offset)
+
+    def _put(self, block: tuple[int, int], part: Pair, found: Expectation, data: Any) -> None:
+        """Write the new lines of both models."""
         if found.short:
             raise TableTooShort
-        pattern = part.pattern
+        pattern, law = part.pattern, self.around.law
         if not law.pattern_fixed:
-            exposed_block = exposed if exposed.ndim == 1 else exposed[block[0] : block[1]]
-            pattern = law.pattern.update(pattern, found.pattern, exposed_block, kernels)
-        vectors, by_value = np.zeros(table.slopes.shape), np.zeros(table.by_value.shape)
-        if given is None and law.data.has_values:
-            if found.moments is None:  # the block's own view: nobody else reads it
-                new = law.data.features(data, axis, shared.data)
-                refill_view(before, slice(None), new.first, new.second, new.top)
-            vectors, by_value = kernels.statistics(lines, before, theirs, table, found)
-        room.put(Pair(pattern, data), slice(*block))
+            exposed = self.exposed if self.exposed.ndim == 1 else self.exposed[block[0] : block[1]]
+            pattern = law.pattern.update(pattern, found.pattern, exposed, self.around.kernels)
+        self.room.put(Pair(pattern, data), slice(*block))
+
+    def _renew_view(self, before: SideView, found: Expectation, data: Any) -> None:
+        """Show the new lines where the old ones were: the view is the block's own, nobody else reads it."""
+        if self.learns and found.moments is None:
+            new = self.around.law.data.features(data, self.axis, self.state.shared.data)
+            refill_view(before, slice(None), new.first, new.second, new.top)
+
+    def _statistics(self, lines: Lines, after: SideView, found: Expectation) -> tuple[Array, Array]:
+        if not (self.learns and self.around.law.data.has_values):
+            return np.zeros(self.table.slopes.shape), np.zeros(self.table.by_value.shape)
+        return self.around.kernels.statistics(lines, after, self.theirs, self.table, found)
+
+    def _done(self, found: Expectation, vectors: Array, by_value: Array) -> Done:
         return Done(found.log_z, found.counted, found.cellwise, vectors, by_value)
 
-    cells_per_block = max(BLOCK * WIDE // max(table.bins, WIDE), 1)
-    results = around.executor.map(task, observed.cells.by(axis).chunks(cells_per_block))
-    return room.record, _gather(results, axis, observed, law, shared)
+
+def add_up(parts: list[Expectation]) -> Expectation:
+    """Sums of the segments of a line, in their order."""
+
+    def total(name: str) -> Any:
+        return reduce(operator.add, [getattr(part, name) for part in parts])
+
+    return Expectation(
+        pattern=total("pattern"),
+        linear=total("linear"),
+        quadratic=total("quadratic"),
+        log_z=total("log_z"),
+        counted=total("counted"),
+        probability=EMPTY_FLOAT,
+        used=EMPTY_INT,
+        short=any(part.short for part in parts),
+    )
+
+
+def block_size(cells: Cells, table: Crossing) -> int:
+    """Cells of a block; depends on the data and the law alone, so that every sum has its order."""
+    share = max(cells.n_observed // SHARES, SMALLEST)
+    return max(min(BLOCK, share, HELD // table.bins), 1)
 
 
 class Done(NamedTuple):
@@ -466,25 +577,25 @@ def join(parts: list[Any]) -> Any:
 class Room:
     """A record of all lines, filled block by block: the first block shows what a line needs."""
 
-    def __init__(self, lines: int) -> None:
+    def __init__(self, lines: int, executor: Executor) -> None:
         self.record: Any = None
         self._lines = lines
+        self._empty = executor.empty
         self._lock = Lock()
 
     def put(self, part: Any, lines: slice) -> None:
         """Write the lines of one block."""
         with self._lock:
             if self.record is None:
-                self.record = _like(part, self._lines)
+                self.record = self._like(part)
         _write(self.record, part, lines)
 
-
-def _like(part: Any, lines: int) -> Any:
-    if part is None:
-        return None
-    if isinstance(part, np.ndarray):
-        return np.empty((lines, *part.shape[1:]), part.dtype)
-    return type(part)(**{name: _like(getattr(part, name), lines) for name in part.__dataclass_fields__})
+    def _like(self, part: Any) -> Any:
+        if part is None:
+            return None
+        if isinstance(part, np.ndarray):
+            return self._empty((self._lines, *part.shape[1:]), part.dtype)
+        return type(part)(**{name: self._like(getattr(part, name)) for name in part.__dataclass_fields__})
 
 
 def _write(record: Any, part: Any, lines: slice) -> None:

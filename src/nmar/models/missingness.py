@@ -26,19 +26,26 @@ DERIVED = {"derived": True}  # fields that follow from the others: not written t
 class PatternSide:
     """The variational factors of one side of the pattern.
 
-    ``log_weights`` (n, K) E[log u] and ``totals`` (n, 3) follow from the weights (kernels: tabulate); a half sweep
-    computes them along with the weights, so that the next one need not. They are None where nobody has yet, and no
-    part of a model file.
+    The table (kernels: tabulate) follows from the weights: ``log_weights`` (n, K) E[log u], ``scaled`` (n, K)
+    exp(E[log u] − top), ``top`` (n,) and ``totals`` (n, 3). A half sweep computes it along with the weights, so that
+    the next one need not. It is None where nobody has yet, and no part of a model file.
     """
 
     weights: GammaFactor  # q(u_ik) = Ga; paper α^u, β^u (columns: v)
     activity: GammaFactor  # q(r_i) = Ga; paper α^r, β^r (columns: w, popularity)
     log_weights: Array | None = field(default=None, metadata=DERIVED)
+    scaled: Array | None = field(default=None, metadata=DERIVED)
+    top: Array | None = field(default=None, metadata=DERIVED)
     totals: Array | None = field(default=None, metadata=DERIVED)
+
+    @property
+    def table(self) -> tuple[Array | None, ...]:
+        """What follows from the weights, or Nones."""
+        return self.log_weights, self.scaled, self.top, self.totals
 
     def take(self, lines: Lines) -> PatternSide:
         """The chosen lines."""
-        table = (None if part is None else part[lines] for part in (self.log_weights, self.totals))
+        table = (None if part is None else part[lines] for part in self.table)
         return PatternSide(self.weights.take(lines), self.activity.take(lines), *table)
 
     def blend(self, target: PatternSide, step: float) -> PatternSide:
@@ -51,7 +58,7 @@ class PatternSide:
 
     def tabulated(self, kernels: Kernels) -> PatternSide:
         """The same side with its table."""
-        if self.log_weights is not None:
+        if self.scaled is not None:
             return self
         return PatternSide(self.weights, self.activity, *kernels.tabulate(self.weights.shape, self.weights.rate))
 
@@ -113,7 +120,7 @@ class Pattern:
         active = side.activity.mean.astype(np.float64)
         shape, rate, table = kernels.renew(allocated, np.atleast_2d(exposure), active, self.shape, dtype)
         activity = self._activity(table.totals[:, 2], dtype)
-        return PatternSide(GammaFactor(shape, rate), activity, table.log_mean, table.totals)
+        return PatternSide(GammaFactor(shape, rate), activity, *table)
 
     def divergence(self, side: PatternSide) -> float:
         """KL(u) + KL(r) of one side."""

@@ -72,6 +72,11 @@ class DataModel(ABC):
         return False
 
     @property
+    def additive(self) -> bool:
+        """Whether a line is updated from sums over its cells (``update``), so that a long one can be cut."""
+        return type(self).advance is DataModel.advance
+
+    @property
     def restarts(self) -> int:
         """Random starts to try; the one with the best bound goes on."""
         return 1
