@@ -76,10 +76,11 @@ def _expect(
     n, (K, D1, D2) = len(lines.indptr) - 1, mine.sizes
     widths = (D1, D2) if leaves == SUMS else (0, 0)
     pattern, linear, quadratic = (np.zeros((n, width)) for width in (K, *widths))
-    cellwise = np.empty((3, 0 if leaves == SUMS else len(lines.indices)))
+    dtype = mine.packed.dtype
+    cellwise = np.empty((3, 0 if leaves == SUMS else len(lines.indices)), dtype if leaves == LINES else np.float64)
     moved = n if leaves == LINES else 0
-    mean, variance = (np.empty((moved, D1), mine.packed.dtype) for _ in range(2))
-    log_det, spread = np.empty(moved), np.empty(cellwise.shape[1])
+    mean, variance = (np.empty((moved, D1), dtype) for _ in range(2))
+    log_det, spread = np.empty(moved), np.empty(cellwise.shape[1], dtype)
     probability, used = _held(lines, crossing)
     log_z, count, short = expect_loop(K, D1, D2, leaves)(
         *lines, *_sides(mine, theirs), *_law(crossing), _floor(mine.packed.dtype),
@@ -89,17 +90,8 @@ def _expect(
     if leaves == CELLS:
         found = found._replace(cellwise=cellwise)
     if leaves == LINES:
-        found = found._replace(moments=_moments(lines, cellwise[2], spread))
+        found = found._replace(moments=(cellwise[2], spread))
     return found, NormalLines(mean, variance, log_det)
-
-
-def _moments(lines: Lines, first: Array, spread: Array) -> Array:
-    """E[μ] and E[μ²] of each cell from the mean and variance of its inner product."""
-    moments = np.empty((2, len(first)))
-    np.add(first, lines.offset if lines.offset.size else 0.0, out=moments[0])
-    np.multiply(moments[0], moments[0], out=moments[1])
-    moments[1] += spread
-    return moments
 
 
 def expect(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:
@@ -126,9 +118,10 @@ def statistics(
     vectors = np.zeros(crossing.slopes.shape)
     by_group = np.zeros(crossing.by_value.shape)
     sides = (mine.packed, mine.first_top, theirs.packed, theirs.first_top)
-    moments = np.empty((2, 0)) if held.moments is None else held.moments
+    nothing = np.empty(0, mine.packed.dtype)
+    moments = (nothing, nothing) if held.moments is None else held.moments
     statistics_loop(*mine.sizes)(
-        *lines, *sides, _flags(crossing), held.probability, held.used, moments, vectors, by_group
+        *lines, *sides, _flags(crossing), held.probability, held.used, *moments, vectors, by_group
     )
     return vectors, by_group
 

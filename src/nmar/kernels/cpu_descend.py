@@ -10,11 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from nmar.kernels.cpu_base import compiled, fast, inlined
-from nmar.kernels.cpu_group import group_move, group_solve, group_sums
+from nmar.kernels.cpu_group import group_pass, group_solve
 from nmar.kernels.cpu_math import log
 from nmar.kernels.spec import GROUP
 
 HALF = GROUP // 2
+FEW = 4  # coordinates of a last group that is summed with less: biases, as a rule
+NEAR = 512  # cells whose lines stay in the second cache
 RUN = 128  # cells summed in the storage type before they go to float64
 
 
@@ -29,41 +31,67 @@ def descend_line(
     line in ``mean``, ``variance`` and ``log_det``.
     """
     part, total, moves = room
-    log_det[i] = 0.0
+    linear, weight, expected = cellwise[0], cellwise[1], cellwise[2]
+    log_det[i], far = 0.0, hi - lo > NEAR
     for k in range(D):
         mean[i, k] = mine[i, K + k]
         variance[i, k] = 0.0
     for p in range(lo, hi):
         spread[p] = 0.0
     for first in range(0, D, GROUP):
-        size = min(GROUP, D - first)
-        total[:] = 0.0
-        for start in range(lo, hi, RUN):
-            group_sums(
-                theirs, indices, start, min(start + RUN, hi), K + first, K + D + first,
-                cellwise[0], cellwise[1], cellwise[2], part,
+        for start in range(lo, max(hi, lo + 1), RUN):
+            _pass(
+                theirs, indices, start, min(start + RUN, hi), K, first, D, moves, linear, weight, expected, spread,
+                part, far,
             )  # fmt: skip
-            _add(total, part)
-        log_det[i] += _solve_group(total, i, first, size, prior_mean, prior_precision, free, mean, variance, moves)
-        group_move(theirs, indices, lo, hi, K + first, K + D + first, moves, cellwise[2], spread)
+            if hi - lo > RUN:
+                _add(total, part, start > lo)
+        if hi - lo > RUN:
+            log_det[i] += _solve_group(total, i, first, D, prior_mean, prior_precision, free, mean, variance, moves)
+        else:
+            log_det[i] += _solve_group(part, i, first, D, prior_mean, prior_precision, free, mean, variance, moves)
+    last = K + (D - 1) // GROUP * GROUP
+    group_pass(
+        theirs, indices, lo, hi, last, last, D, moves, linear, weight, expected, spread, part, far, True, 0
+    )  # fmt: skip
+
+
+@inlined
+def _pass(theirs, indices, lo, hi, K, first, D, moves, linear, weight, mean, spread, part, far):
+    """Follow the step of the group before, if there was one, and sum for the group at coordinate ``first``."""
+    here, before = K + first, K + first - GROUP
+    if first == 0:
+        group_pass(
+            theirs, indices, lo, hi, here, here, D, moves, linear, weight, mean, spread, part, far, False, GROUP
+        )  # fmt: skip
+    elif D - first <= FEW:
+        group_pass(
+            theirs, indices, lo, hi, before, here, D, moves, linear, weight, mean, spread, part, far, True, FEW
+        )  # fmt: skip
+    else:
+        group_pass(
+            theirs, indices, lo, hi, before, here, D, moves, linear, weight, mean, spread, part, far, True, GROUP
+        )  # fmt: skip
 
 
 @fast
-def _add(total, part):
+def _add(total, part, more):
+    """Sums of a run of cells to those of the line so far."""
     for row in range(GROUP + 2):
         for k in range(GROUP):
-            total[row, k] += part[row, k]
+            total[row, k] = total[row, k] + part[row, k] if more else part[row, k]
 
 
 @compiled
-def _solve_group(total, i, first, size, prior_mean, prior_precision, free, mean, variance, moves):
+def _solve_group(total, i, first, D, prior_mean, prior_precision, free, mean, variance, moves):
     """The joint optimum of a group: (Σ ωbb' + Σ ω Var[b] + prior) step = what its present means leave unexplained.
 
     Returns the log determinant of the group's covariance. Lanes without a free coordinate become rows of the identity.
     """
     gram, pull, noise = total[:GROUP], total[GROUP], total[GROUP + 1]
+    size = min(GROUP, D - first)
     moves[:] = 0.0
-    product = np.ones(2)  # of the precisions, in halves that cannot overflow
+    low, high = 1.0, 1.0  # products of the precisions, in halves that cannot overflow
     for k in range(GROUP):
         at = first + k
         if k < size and free[at]:
@@ -71,7 +99,10 @@ def _solve_group(total, i, first, size, prior_mean, prior_precision, free, mean,
             pull[k] += prior_precision[at] * (prior_mean[at] - old) - noise[k] * old
             gram[k, k] += noise[k] + prior_precision[at]
             variance[i, at] = 1.0 / gram[k, k]
-            product[k // HALF] *= gram[k, k]
+            if k < HALF:
+                low *= gram[k, k]
+            else:
+                high *= gram[k, k]
         else:
             gram[k, :] = 0.0
             gram[:, k] = 0.0
@@ -83,4 +114,4 @@ def _solve_group(total, i, first, size, prior_mean, prior_precision, free, mean,
         moves[0, k] = pull[k]
         moves[1, k] = mean[i, at] * mean[i, at] + variance[i, at]
         moves[2, k] = variance[i, at]
-    return -log(product[0]) - log(product[1])
+    return -log(low) - log(high)

@@ -12,114 +12,139 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from nmar.kernels.cpu_vector import LANES, Writer
+from nmar.kernels.cpu_vector import LANES, Writer, whole
 from nmar.kernels.spec import GROUP
 
 AHEAD = 12  # cells between asking for a line and using it
+HALF = GROUP // 2
 assert GROUP == LANES  # a group is a vector
 
 
-def _pass_over_cells(w, lanes, vectors_too):
-    """Write the loop that sums some rows of the Gram matrix, and with the first of them the two vectors."""
+@intrinsic(prefer_literal=True)
+def group_pass(
+    typing_context, theirs, indices, lo, hi, before, first, apart, moves, linear, weight, mean, spread, out,
+    far, move, rows,
+):  # fmt: skip
+    """One pass over a line's cells: follow the last group's step (``move``), then sum for ``rows`` coordinates more.
+
+    A group's means begin at column ``before`` or ``first`` of ``theirs``, its variances ``apart`` columns on.
+
+    Moving: E[μ] of each cell (``mean``) += Σ step b, and its variance (``spread``) += Σ E[a²] Var[b] + v b². Rows of
+    ``moves`` are the steps, E[a²] = m² + v, and v of the group's coordinates, 0 in lanes it does not have.
+
+    Adding: rows 0–15 of ``out``, as many as there are, become Σ ω b b', row 16 Σ (ωt − ωμ) b, and row 17 Σ ω Var[b].
+    Of the matrix only the upper triangle is to be used: the second half of its rows has the second half of its
+    columns only.
+
+    With ``far`` lines are asked for ahead of their use: the cells of a long line do not stay in the cache.
+    """
+    n = types.intp
+    signature = types.void(
+        theirs, indices, n, n, n, n, n, moves, linear, weight, mean, spread, out, types.boolean, move, rows
+    )  # fmt: skip
+
+    def generate(context, builder, signature, arguments):
+        w = Writer(context, builder, signature, arguments)
+        moving, rows = (signature.args[place].literal_value for place in (14, 15))
+        at_once = GROUP * 4 // w.size  # rows whose accumulators fit the registers
+        for begin in range(0, max(rows, 1), at_once):
+            lanes = range(begin, min(begin + at_once, rows))
+            _write_pass(w, lanes, moving and begin == 0, rows > 0 and begin == 0)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _write_pass(w, lanes, moves, vectors):
+    """Write a loop that moves the cells, and sums some rows of the Gram matrix and the two vectors."""
     builder = w.builder
-    _, _, lo, hi, first, second = w.given[:6]
-    zero = ir.Constant(w.vector, [0.0] * GROUP)
-    places = [*lanes, GROUP, GROUP + 1] if vectors_too else [*lanes]
-    sums = [cgutils.alloca_once_value(builder, zero) for _ in places]
-    for each in sums:
-        builder.store(zero, each)
+    _, _, lo, hi, before, first, apart = w.given[:7]
+    places = [*lanes, GROUP, GROUP + 1] if vectors else [*lanes]
+    kinds = [w.half if HALF <= place < GROUP else w.vector for place in places]
+    sums = [cgutils.alloca_once(builder, kind) for kind in kinds]
+    for each, kind in zip(sums, kinds, strict=True):
+        builder.store(ir.Constant(kind, [0.0] * kind.count), each)
+    steps = [w.load(7, whole(row), whole(0)) for row in range(3)] if moves else []
+    far = cgutils.as_bool_bit(builder, w.given[13])
     with cgutils.for_range_slice(builder, lo, hi, ir.Constant(hi.type, 1)) as (cell, _):
         line = w.line_of(1, cell)
-        if vectors_too:
-            w.ask(w.later_line(1, cell, AHEAD, hi), (first, second), 3)
-        b = w.load(0, line, first)
-        omega = builder.load(w.scalar_at(7, cell))
-        spread = w.spread(w.narrow(omega))
-        weighted = w.multiply(spread, b)
-        terms = [w.multiply(each, weighted) for each in w.each(0, line, first, lanes)]
-        if vectors_too:
-            explained = builder.fmul(omega, builder.load(w.scalar_at(8, cell)))
-            away = builder.fsub(builder.load(w.scalar_at(6, cell)), explained)
-            terms += [w.multiply(w.spread(w.narrow(away)), b), w.multiply(spread, w.load(0, line, second))]
-        for each, term in zip(sums, terms, strict=True):
-            builder.store(w.add(builder.load(each), term), each)
+        if moves:
+            _move_cell(w, cell, line, (before, builder.add(before, apart)), steps)
+        if lanes:
+            with builder.if_then(far):
+                w.ask(w.later_line(1, cell, AHEAD, hi), (first, builder.add(first, apart)), 3)
+            terms = _gram_terms(w, cell, line, first, lanes, vectors)
+            for each, term in zip(sums, terms, strict=True):
+                builder.store(w.add(builder.load(each), term), each)
     for place, each in zip(places, sums, strict=True):
-        w.store(builder.load(each), 9, place)
+        w.store(builder.load(each), 12, place)
 
 
-@intrinsic
-def group_sums(typing_context, theirs, indices, lo, hi, first, second, linear, weight, mean, out):
-    """Rows 0–15 of ``out``: Σ ω b b'; row 16: Σ (ωt − ωμ) b; row 17: Σ ω Var[b], over the cells of a line.
-
-    ``first`` and ``second`` are the columns of ``theirs`` at which the group's means and variances begin.
-    """
-    whole = types.intp
-    arrays = (theirs, indices), (linear, weight, mean, out)
-    signature = types.void(*arrays[0], whole, whole, whole, whole, *arrays[1])
-
-    def generate(context, builder, signature, arguments):
-        w = Writer(context, builder, signature, arguments)
-        at_once = GROUP * 4 // w.size  # rows whose accumulators fit the registers
-        for begin in range(0, GROUP, at_once):
-            _pass_over_cells(w, range(begin, begin + at_once), begin == 0)
-        return context.get_dummy_value()
-
-    return signature, generate
+def _move_cell(w, cell, line, columns, steps):
+    """Both moments of a cell after the last group's step."""
+    step, square, variance = steps
+    b, v = (w.load(0, line, column) for column in columns)
+    varied = w.add(w.multiply(square, v), w.multiply(variance, w.multiply(b, b)))
+    for place, term in zip((10, 11), w.two_totals(w.multiply(step, b), varied), strict=True):
+        pointer = w.scalar_at(place, cell)
+        w.builder.store(w.builder.fadd(w.builder.load(pointer), term), pointer)
 
 
-@intrinsic
-def group_move(typing_context, theirs, indices, lo, hi, first, second, moves, mean, spread):
-    """Move each cell's E[μ] by Σ step b and add Σ m² Var[b] + v E[b²] of the group to its variance.
-
-    Rows of ``moves``: the steps, E[a²] = m² + v, and v of the group's coordinates; 0 in lanes it does not have.
-    """
-    whole = types.intp
-    signature = types.void(theirs, indices, whole, whole, whole, whole, moves, mean, spread)
-
-    def generate(context, builder, signature, arguments):
-        w = Writer(context, builder, signature, arguments)
-        _, _, lo, hi, first, second = arguments[:6]
-        zero = ir.Constant(ir.IntType(64), 0)
-        step, square, variance = (w.load(6, ir.Constant(ir.IntType(64), row), zero) for row in range(3))
-        with cgutils.for_range_slice(builder, lo, hi, ir.Constant(hi.type, 1)) as (cell, _):
-            line = w.line_of(1, cell)
-            b, v = w.load(0, line, first), w.load(0, line, second)
-            moved = w.total(w.multiply(step, b))
-            varied = w.total(w.add(w.multiply(square, v), w.multiply(variance, w.multiply(b, b))))
-            for place, term in ((7, moved), (8, varied)):
-                pointer = w.scalar_at(place, cell)
-                builder.store(builder.fadd(builder.load(pointer), w.widen(term)), pointer)
-        return context.get_dummy_value()
-
-    return signature, generate
+def _gram_terms(w, cell, line, first, lanes, vectors):
+    """What a cell adds to rows of the Gram matrix, and to the two vectors."""
+    builder = w.builder
+    omega = builder.load(w.scalar_at(9, cell))
+    spread, b = w.spread(omega), w.load(0, line, first)
+    weighted = w.multiply(spread, b)
+    last = w.upper(weighted)
+    terms = []
+    for lane, scalar in w.each(0, line, first, lanes):
+        half = lane >= HALF
+        terms.append(w.multiply(w.spread(scalar, HALF if half else GROUP), last if half else weighted))
+    if vectors:
+        explained = builder.fmul(omega, builder.load(w.scalar_at(10, cell)))
+        away = builder.fsub(builder.load(w.scalar_at(8, cell)), explained)
+        noise = w.load(0, line, builder.add(first, w.given[6]))
+        terms += [w.multiply(w.spread(away), b), w.multiply(spread, noise)]
+    return terms
 
 
 @intrinsic
 def group_solve(typing_context, system):
     """Solve a symmetric positive definite system of GROUP unknowns, its matrix in rows 0–15 and right side in row 16.
 
-    Leaves the solution in row 16. Elimination without pivoting (LDL'), all rows in registers: no branch, no loop.
+    Leaves the solution in row 16. Elimination without pivoting (LDL') on the upper triangle, which is all that is read,
+    every row in registers: no branch, no loop. The second half of the rows has the second half of the columns only.
     """
 
     def generate(context, builder, signature, arguments):
         w = Writer(context, builder, signature, arguments)
-        whole, none = ir.IntType(64), ir.Constant(w.vector, [0.0] * GROUP)
-        rows = [w.load(0, ir.Constant(whole, row), ir.Constant(whole, 0)) for row in range(GROUP + 1)]
-        lower, inverse, right = [none] * GROUP, none, rows.pop()
+        rows = [w.load(0, whole(row), whole(0)) for row in range(GROUP + 1)]
+        right, none = rows.pop(), ir.Constant(w.vector, [0.0] * GROUP)
+        rows = [row if place < HALF else w.upper(row) for place, row in enumerate(rows)]
+        lower, scaled = [none] * GROUP, none
         for k in range(GROUP):
-            at, column = ir.Constant(ir.IntType(32), k), none
-            one = builder.fdiv(ir.Constant(w.number, 1.0), builder.extract_element(rows[k], at))
-            inverse = builder.insert_element(inverse, one, at)
+            pivot = builder.extract_element(rows[k], _lane(rows[k], k))
+            inverse = builder.fdiv(ir.Constant(w.number, 1.0), pivot)
+            column = w.multiply(rows[k], w.spread(inverse, rows[k].type.count))  # of L, lanes beyond k
+            known = builder.extract_element(right, _lane(right, k))
+            scaled = builder.insert_element(scaled, w.multiply(known, inverse), _lane(scaled, k))
             for below in range(k + 1, GROUP):
-                factor = w.multiply(builder.extract_element(rows[below], at), one)
-                lower[below] = builder.insert_element(lower[below], factor, at)
-                column = builder.insert_element(column, factor, ir.Constant(ir.IntType(32), below))
-                rows[below] = w.subtract(rows[below], w.multiply(w.spread(factor), rows[k]))
-            right = w.subtract(right, w.multiply(w.splat(right, k), column))
-        right = w.multiply(right, inverse)
+                at = below - (GROUP - column.type.count)
+                factor = builder.extract_element(column, _lane(column, below))
+                lower[below] = builder.insert_element(lower[below], factor, _lane(lower[below], k))
+                count = rows[below].type.count
+                source = rows[k] if rows[k].type.count == count else w.upper(rows[k])
+                rows[below] = w.subtract(rows[below], w.multiply(w.splat(column, at, count), source))
+            right = w.subtract(right, w.multiply(w.spread(known), w.widened(column)))
         for k in reversed(range(1, GROUP)):  # x = L⁻ᵀ D⁻¹ L⁻¹ right
-            right = w.subtract(right, w.multiply(w.splat(right, k), lower[k]))
-        w.store(right, 0, GROUP)
+            scaled = w.subtract(scaled, w.multiply(w.splat(scaled, k), lower[k]))
+        w.store(scaled, 0, GROUP)
         return context.get_dummy_value()
 
     return types.void(system), generate
+
+
+def _lane(vector, place):
+    """Where a column's number stands in a vector that holds all columns or the second half of them."""
+    return ir.Constant(ir.IntType(32), place - (GROUP - vector.type.count))

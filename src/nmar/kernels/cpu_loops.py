@@ -400,11 +400,11 @@ def _close(totals, mp, i, flags, pattern, first_out, second_out, K, D1, D2, sums
 
 @cache
 def statistics_loop(K: int, D1: int, D2: int) -> Callable[..., Any]:
-    """n-vectors of a block with q(n) held; ``moments`` (2, m) of the cells where they are known already."""
+    """n-vectors of a block with q(n) held; ``known`` and ``spread`` of the cells' inner products, if any."""
     W, nothing = K + D1 + D2, 0
 
     def statistics(
-        indptr, indices, values, group, offset, mp, mf, tp, tf, flags, q, used, moments, vectors, by_group
+        indptr, indices, values, group, offset, mp, mf, tp, tf, flags, q, used, known, spread, vectors, by_group
     ):  # fmt: skip
         basis, firsts = np.zeros((vectors.shape[0], TILE)), np.zeros((2, TILE))
         plain, inner, ys, at = np.ones(TILE), np.ones(TILE), np.ones(TILE), np.zeros(TILE, np.int64)
@@ -415,9 +415,9 @@ def statistics_loop(K: int, D1: int, D2: int) -> Callable[..., Any]:
             cells = min(TILE, n - start)
             tile = firsts, inner, ys, plain
             _pad(values, start, cells, tile)
-            if moments.shape[1] > 0:
+            if known.shape[0] > 0:
                 for lane in range(cells):
-                    firsts[0, lane], firsts[1, lane] = moments[0, start + lane], moments[1, start + lane]
+                    inner[lane], firsts[1, lane] = known[start + lane], spread[start + lane]
             else:
                 lane = 0
                 while lane < cells:
@@ -431,7 +431,7 @@ def statistics_loop(K: int, D1: int, D2: int) -> Callable[..., Any]:
                         line_dots(tp, indices, lo, hi, mp, i, K + D1, D2, firsts[1], start, n, nothing, nothing)
                     at[lane : hi - start] = i
                     lane = hi - start
-                _finish_moments(flags, offset, start, cells, mf, tf, at, indices, tile)
+            _finish_moments(flags, offset, start, cells, mf, tf, at, indices, tile)
             _fill_basis(flags, ys, firsts, basis, own)
             for lane in range(cells, TILE):
                 basis[:, lane] = 0.0

@@ -97,18 +97,25 @@ def _counts_below(q, t, work, size, log_factorial):
 
 @vectorised
 def _parity(q, t, work):
-    """Log weights of odd and even counts, sinh s and cosh s − 1; their means into TERM and LAST."""
+    """Log weights of odd and even counts, sinh s and cosh s − 1; their means into TERM and LAST.
+
+    Short loops: LLVM makes vector code of each, but not of one that does it all.
+    """
     for lane in range(TILE):
-        s = work[S, lane]
-        safe = max(s, SMALL)
-        above = -expm1(-safe)  # 1 − e^{−s}
-        e = 1.0 - above
-        half = safe - LOG_2 + log(above)
-        tiny = s < SMALL
-        q[t, 0, lane] = work[LOG_S, lane] if tiny else half + log(1.0 + e)
-        q[t, 1, lane] = 2.0 * work[LOG_S, lane] - LOG_2 if tiny else half + log(above)
+        work[TOTAL, lane] = -expm1(-max(work[S, lane], SMALL))  # 1 − e^{−s}
+    for lane in range(TILE):
+        work[LT, lane] = log(work[TOTAL, lane])
+    for lane in range(TILE):
+        work[TOP, lane] = log(2.0 - work[TOTAL, lane])
+    for lane in range(TILE):
+        safe, above = max(work[S, lane], SMALL), work[TOTAL, lane]
+        e, tiny = 1.0 - above, work[S, lane] < SMALL
         work[TERM, lane] = 1.0 if tiny else safe * (1.0 + e * e) / (above * (1.0 + e))
         work[LAST, lane] = 2.0 if tiny else safe * (1.0 + e) / above
+    for lane in range(TILE):
+        half, tiny = max(work[S, lane], SMALL) - LOG_2 + work[LT, lane], work[S, lane] < SMALL
+        q[t, 0, lane] = work[LOG_S, lane] if tiny else half + work[TOP, lane]
+        q[t, 1, lane] = 2.0 * work[LOG_S, lane] - LOG_2 if tiny else half + work[LT, lane]
 
 
 @vectorised

@@ -34,6 +34,7 @@ class Writer:
         }
         self.number = context.get_data_type(signature.args[0].dtype)
         self.vector = ir.VectorType(self.number, LANES)
+        self.half = ir.VectorType(self.number, LANES // 2)
         self.size = context.get_abi_sizeof(self.number)
 
     def multiply(self, a, b):
@@ -45,16 +46,27 @@ class Writer:
     def subtract(self, a, b):
         return self.builder.fsub(a, b, flags=FUSED)
 
-    def splat(self, vector, lane):
-        mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [lane] * LANES)
-        return self.builder.shuffle_vector(vector, ir.Constant(self.vector, ir.Undefined), mask)
+    def splat(self, vector, lane, count=LANES):
+        """One lane of a vector in all lanes of another."""
+        return self._pick(vector, ir.Constant(vector.type, ir.Undefined), [lane] * count)
 
-    def spread(self, scalar):
+    def upper(self, vector):
+        """The second half of the lanes."""
+        return self._pick(vector, ir.Constant(vector.type, ir.Undefined), range(LANES // 2, LANES))
+
+    def spread(self, scalar, count=LANES):
         """A scalar in all lanes."""
-        first = self.builder.insert_element(
-            ir.Constant(self.vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0)
-        )
-        return self.splat(first, 0)
+        empty = ir.Constant(ir.VectorType(self.number, count), ir.Undefined)
+        first = self.builder.insert_element(empty, scalar, ir.Constant(ir.IntType(32), 0))
+        return self.splat(first, 0, count)
+
+    def widened(self, vector):
+        """A half vector as the second half of a whole one, zero before; whole ones as they are."""
+        if vector.type.count == LANES:
+            return vector
+        half = LANES // 2
+        zero = ir.Constant(self.half, [0.0] * half)
+        return self._pick(zero, vector, [*range(half), *range(half, LANES)])
 
     def total(self, vector):
         """Sum of the lanes."""
@@ -62,6 +74,19 @@ class Writer:
         shape = ir.FunctionType(self.number, [self.number, self.vector])
         function = cgutils.get_or_insert_function(self.builder.module, shape, name)
         return self.builder.call(function, [ir.Constant(self.number, -0.0), vector], fastmath=FUSED)
+
+    def two_totals(self, a, b):
+        """Sums of the lanes of two vectors, added up side by side."""
+        half = LANES // 2
+        low, high = [*range(half), *range(LANES, LANES + half)], [*range(half, LANES), *range(LANES + half, 2 * LANES)]
+        both = self.add(self._pick(a, b, low), self._pick(a, b, high))
+        while half > 1:
+            half //= 2
+            both = self.add(both, self._pick(both, both, [lane ^ half for lane in range(LANES)]))
+        return [self.builder.extract_element(both, ir.Constant(ir.IntType(32), at)) for at in (0, LANES // 2)]
+
+    def _pick(self, a, b, lanes):
+        return self.builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes)))
 
     def scalar_at(self, place, index):
         """Pointer to ``argument[index]`` of a one-dimensional argument."""
@@ -76,22 +101,19 @@ class Writer:
         return builder.bitcast(start, self.vector.as_pointer())
 
     def each(self, place, row, column, lanes):
-        """Some of a vector's numbers one by one, each in all lanes: from memory, where spreading costs nothing."""
+        """Some of a vector's numbers one by one, from memory: spreading them over a vector then costs nothing."""
         start = self.builder.bitcast(self.vector_at(place, row, column), self.number.as_pointer())
         for lane in lanes:
-            yield self.spread(self.builder.load(self.builder.gep(start, [ir.Constant(ir.IntType(64), lane)])))
+            yield lane, self.builder.load(self.builder.gep(start, [whole(lane)]))
 
     def load(self, place, row, column):
         return self.builder.load(self.vector_at(place, row, column), align=self.size)
 
     def store(self, vector, place, row):
-        zero = ir.Constant(ir.IntType(64), 0)
-        pointer = self.vector_at(place, ir.Constant(ir.IntType(64), row), zero)
+        """Write a row; a half vector goes to the second half of its lanes."""
+        column = whole(LANES - vector.type.count)
+        pointer = self.builder.bitcast(self.vector_at(place, whole(row), column), vector.type.as_pointer())
         self.builder.store(vector, pointer, align=self.size)
-
-    def narrow(self, scalar):
-        """A float64 as the storage type."""
-        return scalar if self.size == 8 else self.builder.fptrunc(scalar, self.number)
 
     def widen(self, scalar):
         return scalar if self.size == 8 else self.builder.fpext(scalar, ir.DoubleType())

@@ -184,7 +184,7 @@ class Expectation(NamedTuple):
     used: Array  # (m,) bins of ``probability`` that are filled (open bins); empty otherwise
     short: bool  # the open table was too short: nothing else here may be used
     cellwise: Array | None = None  # (3, m) weights of first and second and the first moment of each cell
-    moments: Array | None = None  # (2, m) moments of the cells after ``descend``, where the backend knows them
+    moments: tuple[Array, Array] | None = None  # after ``descend``, where known: E[⟨a, b⟩] and its variance (m,) each
 
 
 class GammaTable(NamedTuple):
