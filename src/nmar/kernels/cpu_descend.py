@@ -83,35 +83,35 @@ def _add(total, part, more):
 
 
 @compiled
-def _solve_group(total, i, first, D, prior_mean, prior_precision, free, mean, variance, moves):
+def _solve_group(system, i, first, D, prior_mean, prior_precision, free, mean, variance, moves):
     """The joint optimum of a group: (Σ ωbb' + Σ ω Var[b] + prior) step = what its present means leave unexplained.
 
     Returns the log determinant of the group's covariance. Lanes without a free coordinate become rows of the identity.
     """
-    gram, pull, noise = total[:GROUP], total[GROUP], total[GROUP + 1]
     size = min(GROUP, D - first)
-    moves[:] = 0.0
     low, high = 1.0, 1.0  # products of the precisions, in halves that cannot overflow
     for k in range(GROUP):
         at = first + k
         if k < size and free[at]:
-            old = np.float64(mean[i, at])
-            pull[k] += prior_precision[at] * (prior_mean[at] - old) - noise[k] * old
-            gram[k, k] += noise[k] + prior_precision[at]
-            variance[i, at] = 1.0 / gram[k, k]
+            old, noise = np.float64(mean[i, at]), system[GROUP + 1, k]
+            system[GROUP, k] += prior_precision[at] * (prior_mean[at] - old) - noise * old
+            system[k, k] += noise + prior_precision[at]
+            variance[i, at] = 1.0 / system[k, k]
             if k < HALF:
-                low *= gram[k, k]
+                low *= system[k, k]
             else:
-                high *= gram[k, k]
+                high *= system[k, k]
         else:
-            gram[k, :] = 0.0
-            gram[:, k] = 0.0
-            gram[k, k], pull[k] = 1.0, 0.0
-    group_solve(total)
+            for other in range(GROUP):
+                system[k, other], system[other, k] = 0.0, 0.0
+            system[k, k], system[GROUP, k] = 1.0, 0.0
+    group_solve(system)
+    for k in range(GROUP):
+        moves[0, k], moves[1, k], moves[2, k] = 0.0, 0.0, 0.0
     for k in range(size):
-        at = first + k
-        mean[i, at] += pull[k]
-        moves[0, k] = pull[k]
+        at, step = first + k, system[GROUP, k]
+        mean[i, at] += step
+        moves[0, k] = step
         moves[1, k] = mean[i, at] * mean[i, at] + variance[i, at]
         moves[2, k] = variance[i, at]
     return -log(low) - log(high)

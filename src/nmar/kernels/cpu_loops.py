@@ -316,7 +316,8 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                     line_spreads(tp, indices, lo, hi, mp, i, K, D1, firsts[1], start)
                 else:
                     line_dots(tp, indices, lo, hi, mp, i, K + D1, D2, firsts[1], start, n, nothing, nothing)
-                at[lane : hi - start] = i
+                for each in range(lane, hi - start):
+                    at[each] = i
                 lane = hi - start
             tile = firsts, inner, ys, plain
             _pad(values, start, cells, tile)
@@ -361,7 +362,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
             if leaves == LINES:
                 while done + 1 < indptr.shape[0] and indptr[done + 1] <= start + cells:
                     descend_line(
-                        indices, indptr[done], indptr[done + 1], mp, tp, done, K, D1, cellwise, spread,
+                        indices, indptr[done], indptr[done + 1], mp, tp, np.intp(done), K, D1, cellwise, spread,
                         prior_mean, prior_precision, free, mean_out, variance_out, log_det, room,
                     )  # fmt: skip
                     done += 1
@@ -395,7 +396,8 @@ def _close(totals, mp, i, flags, pattern, first_out, second_out, K, D1, D2, sums
         for k in range(D2):
             second_out[i, k] = totals[2][k]
     for section in range(3):
-        totals[section][:] = 0.0
+        for k in range(totals[section].shape[0]):
+            totals[section][k] = 0.0
 
 
 @cache
@@ -429,12 +431,14 @@ def statistics_loop(K: int, D1: int, D2: int) -> Callable[..., Any]:
                         line_spreads(tp, indices, lo, hi, mp, i, K, D1, firsts[1], start)
                     else:
                         line_dots(tp, indices, lo, hi, mp, i, K + D1, D2, firsts[1], start, n, nothing, nothing)
-                    at[lane : hi - start] = i
+                    for each in range(lane, hi - start):
+                        at[each] = i
                     lane = hi - start
             _finish_moments(flags, offset, start, cells, mf, tf, at, indices, tile)
             _fill_basis(flags, ys, firsts, basis, own)
-            for lane in range(cells, TILE):
-                basis[:, lane] = 0.0
+            for v in range(vectors.shape[0]):
+                for lane in range(cells, TILE):
+                    basis[v, lane] = 0.0
             _add_statistics(kind, basis, group, start, cells, q, t, used, vectors, by_group)
 
     return _compile(statistics)
