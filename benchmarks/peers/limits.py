@@ -14,12 +14,33 @@ from typing import Any
 import numba as nb
 import numpy as np
 import scipy.sparse as sparse
-
-from nmar.kernels.cpu_base import prefetch
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 AHEAD = (4, 8, 16)  # cells between a prefetch and its use
 LANES, CHAIN = 1024, 16  # numbers of a thread, which stay in the first cache, and multiply-adds on each in a row
 LINE = 16  # float32 of a cache line
+
+
+@intrinsic
+def prefetch(typing_context, array, line, column):
+    """Ask for the cache line that holds ``array[line, column]`` ahead of its use (to the second cache level)."""
+
+    def generate(context, builder, signature, arguments):
+        kind = signature.args[0]
+        view = context.make_array(kind)(context, builder, arguments[0])
+        stride = builder.extract_value(view.strides, 0)
+        size = ir.Constant(stride.type, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+        offset = builder.add(builder.mul(arguments[1], stride), builder.mul(arguments[2], size))
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        place = builder.gep(builder.bitcast(view.data, byte), [offset])
+        shape = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0i8")
+        builder.call(function, [place, ir.Constant(word, 0), ir.Constant(word, 2), ir.Constant(word, 1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.intp), generate
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})

@@ -109,9 +109,9 @@ def empty_view(log_weights: Array, sizes: tuple[int, int, int], empty: Callable[
 
 
 def _aligned(n: int, width: int, dtype: Any, empty: Callable[..., Array]) -> Array:
-    """An array (n, width) on a cache line boundary, with a cache line to spare: kernels may read past a line's end."""
+    """An array (n, width) on a cache line boundary, zeros after it: kernels read whole vectors past a line's end."""
     size = n * width * dtype.itemsize
-    room = empty((size + 2 * CACHE_LINE,), np.uint8)
+    room = empty((size + CACHE_LINE + GROUP * dtype.itemsize,), np.uint8)
     start = -room.ctypes.data % CACHE_LINE
     room[start + size :] = 0
     return room[start : start + size].view(dtype).reshape(n, width)
