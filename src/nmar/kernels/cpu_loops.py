@@ -245,6 +245,16 @@ def _count_tile(
     return True
 
 
+@vectorised
+def _count_alone(work):
+    """E[n] and log Z of a tile whose cells have no values: n is zero-truncated Poisson."""
+    truncation(work)
+    for lane in range(TILE):
+        work[MEAN, lane] = work[TM, lane]
+        work[COUNT, lane] = work[TM, lane]
+        work[LOG_Z, lane] = work[LT, lane]
+
+
 @compiled
 def _cross_tile(flags, linear, shift, quadratic, values, group, start, cells, q, t, used, weights):
     """What crosses to the data model: weights of ``first`` (row 0) and ``second`` (row 1): errata F2 and F4."""
@@ -298,7 +308,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
         totals = np.zeros(_room(K)), np.zeros(_room(D1)), np.zeros(_room(D2))
         work, basis = np.zeros((WORK, TILE)), np.zeros((slopes.shape[0], TILE))
         plain, inner, ys, at = np.ones(TILE), np.ones(TILE), np.ones(TILE), np.zeros(TILE, np.int64)
-        firsts, weights = np.zeros((2, TILE)), np.zeros((2, TILE))
+        firsts, weights, underflow = np.zeros((2, TILE)), np.zeros((2, TILE)), np.zeros(TILE)
         shares, moved = np.zeros(TILE, mp.dtype), np.zeros((2, TILE), mp.dtype)
         room = np.zeros((GROUP + 2, GROUP), mp.dtype), np.zeros((GROUP + 2, GROUP)), np.zeros((3, GROUP), mp.dtype)
         n, i, run, done = indices.shape[0], 0, 0, 0
@@ -323,12 +333,16 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
             _pad(values, start, cells, tile)
             if D1 > 0:
                 _finish_moments(flags, offset, start, cells, mf, tf, at, indices, tile)
-            _fill_basis(flags, ys, firsts, basis, work[OWN])
+            if D1 > 0:
+                _fill_basis(flags, ys, firsts, basis, work[OWN])
             _log_rates(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl)
-            underflow = work[LOG_S].copy()
+            for each in range(TILE):
+                underflow[each] = work[LOG_S, each]
             if cells < TILE:
                 prepare(work, cells)
-            if not _count_tile(
+            if D1 == 0:
+                _count_alone(work)
+            elif not _count_tile(
                 flags, numbers, log_factorial, slopes, by_value, values, group, start, cells, basis, firsts,
                 work, q, t, used,
             ):  # fmt: skip
