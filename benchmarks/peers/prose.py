@@ -4,15 +4,17 @@ HEAD = """# Benchmarks
 
 Seconds of a sweep, memory and time to a target, beside other libraries. Made by
 
-    python -m benchmarks.peers both --target --scaling
+    python -m benchmarks.peers measure --problems … --libraries … --repeats …
+    python -m benchmarks.peers report
 
-which measures and writes this page with its plots; every number below is computed from the measurements.
+which measure, and write this page with its plots; every number below is computed from the measurements. `both --target
+--scaling` does everything in one command, which takes most of a day.
 
 A sweep updates all rows and all columns once. Sweeps of different models do different work and bring the model on by
 different amounts: a line says what a sweep costs, not which model to use. Data are prepared outside the clock. Each
 measurement is a process of its own; repeats go round all libraries in turn. Given is the median of the repeats, with
-the smallest and the largest in brackets. Everything runs in float32. Peak memory is the largest resident set of the
-process, data and preparation included.
+the smallest and the largest in brackets and the number of repeats after them. Everything runs in float32. Peak memory
+is the largest resident set of the process, data and preparation included.
 """
 
 LIBRARIES = """Libraries of the kind *pattern* model which cells are observed. They are given ones, and a missing cell
@@ -38,4 +40,6 @@ cells, outside the clock. A log likelihood counts as reached within {nats:g} nat
 """
 
 SCALING = """Seconds of a sweep, {about}. The last column is the slope of the logarithms: 1 where time is proportional.
+A sweep also has a part that goes by lines and not by cells, which shows where lines have few cells and where K is
+small.
 """

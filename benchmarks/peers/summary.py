@@ -23,14 +23,15 @@ class Spread:
     median: float
     low: float
     high: float
+    count: int
 
     @staticmethod
     def of(numbers: Sequence[float]) -> Spread:
         """Of at least one number."""
-        return Spread(statistics.median(numbers), min(numbers), max(numbers))
+        return Spread(statistics.median(numbers), min(numbers), max(numbers), len(numbers))
 
     def __str__(self) -> str:
-        return f"{digits(self.median)} [{digits(self.low)}–{digits(self.high)}]"
+        return f"{digits(self.median)} [{digits(self.low)}–{digits(self.high)}], {self.count}"
 
 
 @dataclass(frozen=True)
