@@ -312,6 +312,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
         shares, moved = np.zeros(TILE, mp.dtype), np.zeros((2, TILE), mp.dtype)
         room = np.zeros((GROUP + 2, GROUP), mp.dtype), np.zeros((GROUP + 2, GROUP)), np.zeros((3, GROUP), mp.dtype)
         n, i, run, done = indices.shape[0], 0, 0, 0
+        modelled = flags[FAMILY] != UNMODELLED
         for t in range((n + TILE - 1) // TILE):
             start = t * TILE
             cells = min(TILE, n - start)
@@ -331,16 +332,16 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                 lane = hi - start
             tile = firsts, inner, ys, plain
             _pad(values, start, cells, tile)
-            if D1 > 0:
+            if modelled:
                 _finish_moments(flags, offset, start, cells, mf, tf, at, indices, tile)
-            if D1 > 0:
+            if modelled:
                 _fill_basis(flags, ys, firsts, basis, work[OWN])
             _log_rates(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl)
             for each in range(TILE):
                 underflow[each] = work[LOG_S, each]
             if cells < TILE:
                 prepare(work, cells)
-            if D1 == 0:
+            if not modelled:
                 _count_alone(work)
             elif not _count_tile(
                 flags, numbers, log_factorial, slopes, by_value, values, group, start, cells, basis, firsts,
@@ -348,7 +349,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
             ):  # fmt: skip
                 return 0.0, 0.0, True
             _pattern_weights(flags, work, plain, floor, cells, shares)
-            if D1 > 0:
+            if modelled:
                 _cross_tile(flags, linear, shift, quadratic, values, group, start, cells, q, t, used, weights)
                 _data_weights(flags, offset, start, cells, weights, inner, moved, cellwise, firsts)
             log_z += _sum(work[LOG_Z], cells)
