@@ -580,6 +580,16 @@ def test_lines_are_followed_by_a_vector_of_zeros(dtype):
         assert not given[0][after:].any()
 
 
+@others
+def test_a_data_model_without_features_still_has_values(backend):
+    """E[μ] may be known cell by cell: lines then show nothing, and the counts depend on the values all the same."""
+    block, table = (make(Case("gaussian", "tail", "full", offset=True)) for make in (block_of, crossing_of))
+    bare = [side.changed(first=side.first[:, :0], second=side.second[:, :0]) for side in (block.mine, block.theirs)]
+    found, exact = (choose(b).weigh(*Block(block.lines, *bare).views(), table) for b in (backend, "reference"))
+    assert found.log_z == pytest.approx(exact.log_z, rel=1e-12)
+    np.testing.assert_allclose(found.cellwise, exact.cellwise, rtol=1e-11, atol=1e-12)
+
+
 # --- gamma factors ------------------------------------------------------------------------------------------
 
 
