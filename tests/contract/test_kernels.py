@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from problems import BareModel
+from problems import BareModel, make_view
 from scipy.special import gammaln, psi
 
 from nmar.kernels.choose import BACKENDS, choose
@@ -20,7 +20,6 @@ from nmar.kernels.spec import (
     Lines,
     NormalPrior,
     empty_view,
-    make_view,
 )
 from nmar.models.coupled import Law, Shared, crossing
 from nmar.models.missingness import Pattern

@@ -3,11 +3,11 @@
 import enumeration as oracle
 import numpy as np
 import pytest
-from problems import FIXED, FIXED_MEAN, RAGGED, BareModel
+from problems import FIXED, FIXED_MEAN, RAGGED, BareModel, make_view
 from scipy.special import gammaln
 
 from nmar.kernels.choose import BACKENDS, choose
-from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, FAMILIES, Lines, make_view
+from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, FAMILIES, Lines
 from nmar.models.coupled import Law, Shared, crossing
 from nmar.models.missingness import Pattern
 from nmar.prob.linkage import Compound, Exponential, Free, Geometric

@@ -112,7 +112,7 @@ def _pad(values, start, cells, tile):
 
 
 @fast
-def _pattern_weights(flags, work, plain, floor, cells, shares):
+def _pattern_weights(work, plain, floor, cells, shares):
     """E[n] over the inner product, by which a cell's line is added to the pattern; 0 where it underflowed."""
     for lane in range(cells):
         good = plain[lane] > floor
@@ -334,7 +334,6 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
             _pad(values, start, cells, tile)
             if modelled:
                 _finish_moments(flags, offset, start, cells, mf, tf, at, indices, tile)
-            if modelled:
                 _fill_basis(flags, ys, firsts, basis, work[OWN])
             _log_rates(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl)
             for each in range(TILE):
@@ -348,7 +347,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                 work, q, t, used,
             ):  # fmt: skip
                 return 0.0, 0.0, True
-            _pattern_weights(flags, work, plain, floor, cells, shares)
+            _pattern_weights(work, plain, floor, cells, shares)
             if modelled:
                 _cross_tile(flags, linear, shift, quadratic, values, group, start, cells, q, t, used, weights)
                 _data_weights(flags, offset, start, cells, weights, inner, moved, cellwise, firsts)

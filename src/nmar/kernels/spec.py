@@ -85,15 +85,6 @@ class SideView(NamedTuple):
         return self.packed[:, self.sizes[0] + self.sizes[1] : sum(self.sizes)]
 
 
-def make_view(log_weights: Array, first: Array, second: Array, first_top: Array | None = None) -> SideView:
-    """A view from E[log u] and the data model's features."""
-    sizes = (log_weights.shape[1], first.shape[1], second.shape[1])
-    view = empty_view(log_weights, sizes)
-    scaled, top = scale_weights(log_weights)
-    fill_view(view, slice(None), scaled, top, first, second, first_top)
-    return view
-
-
 def scale_weights(log_weights: Array) -> tuple[Array, Array]:
     """exp(E[log u] − top) (n, K) and top (n,), the largest of each line."""
     top = log_weights.max(axis=1)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
 from threading import Lock
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ from nmar.models.protocol import Block, DataModel, Features
 from nmar.prob import counts, learn
 from nmar.prob.family import Family, Gaussian, family
 from nmar.prob.linkage import Linkage
+from nmar.prob.pieces import pieces
 from nmar.prob.statistics import Statistics
 
 Array = NDArray[Any]
@@ -299,21 +300,21 @@ def slopes(family: int, inverse: Array, phi1: Array, delta: Array, moves: bool) 
 def view(pair: Pair, axis: int, law: Law, shared: Shared) -> SideView:
     """A block of lines as the kernels read it."""
     features = law.data.features(pair.data, axis, shared.data)
-    room = empty_view(_table(pair)[0], _sizes(pair, features))
-    _show(room, slice(None), pair, features)
+    pattern = pair.pattern.tabulated(reference)
+    room = _room(pattern, features, np.empty)
+    _show(room, slice(None), pattern, features)
     return room
 
 
-def _table(pair: Pair) -> tuple[Any, ...]:
-    return pair.pattern.tabulated(reference).table
+def _room(pattern: PatternSide, features: Features, empty: Callable[..., Array]) -> SideView:
+    """Room for a view of a tabulated side whose lines have such features."""
+    logs = cast(Array, pattern.log_weights)
+    return empty_view(logs, (logs.shape[1], features.first.shape[1], features.second.shape[1]), empty)
 
 
-def _sizes(pair: Pair, features: Features) -> tuple[int, int, int]:
-    return pair.pattern.weights.shape.shape[1], features.first.shape[1], features.second.shape[1]
-
-
-def _show(room: SideView, lines: slice, pair: Pair, features: Features) -> None:
-    _, scaled, top, _ = _table(pair)
+def _show(room: SideView, lines: slice, pattern: PatternSide, features: Features) -> None:
+    """Write some lines of a tabulated side."""
+    scaled, top = cast(Array, pattern.scaled), cast(Array, pattern.top)
     fill_view(room, lines, scaled, top, features.first, features.second, features.top)
 
 
@@ -322,19 +323,19 @@ def whole_view(pair: Pair, axis: int, around: Around, shared: Shared) -> SideVie
     data = around.law.data
     pair = replace(pair, pattern=_tabulated(pair.pattern, around))
     one = data.features(pair.data.take(slice(0, 1)), axis, shared.data)
-    room = empty_view(_table(pair)[0], _sizes(pair, one), around.executor.empty)
+    room = _room(pair.pattern, one, around.executor.empty)
 
-    def fill(piece: tuple[int, int]) -> None:
-        part = pair.take(slice(*piece))
-        _show(room, slice(*piece), part, data.features(part.data, axis, shared.data))
+    def fill(block: tuple[int, int]) -> None:
+        part = pair.take(slice(*block))
+        _show(room, slice(*block), part.pattern, data.features(part.data, axis, shared.data))
 
-    around.executor.map(fill, pieces(len(room.top)))
+    around.executor.map(fill, _line_blocks(len(room.top)))
     return room
 
 
-def pieces(lines: int) -> list[tuple[int, int]]:
-    """Ranges of lines for work that goes by line, not by cell."""
-    return [(start, min(start + PIECE, lines)) for start in range(0, lines, PIECE)]
+def _line_blocks(lines: int) -> list[tuple[int, int]]:
+    """Blocks for work that goes by line, not by cell."""
+    return [(piece.start, piece.stop) for piece in pieces(lines, PIECE)]
 
 
 def tabulated(state: State, around: Around) -> State:
@@ -349,10 +350,10 @@ def _tabulated(side: PatternSide, around: Around) -> PatternSide:
         return side
     room = Room(len(side.weights.shape), around.executor)
 
-    def task(piece: tuple[int, int]) -> None:
-        room.put(side.take(slice(*piece)).tabulated(around.kernels), slice(*piece))
+    def task(block: tuple[int, int]) -> None:
+        room.put(side.take(slice(*block)).tabulated(around.kernels), slice(*block))
 
-    around.executor.map(task, pieces(len(side.weights.shape)))
+    around.executor.map(task, _line_blocks(len(side.weights.shape)))
     return PatternSide(side.weights, side.activity, *room.record.table)
 
 
@@ -448,7 +449,7 @@ class HalfSweep:
         found, data = law.data.advance(kernels, read, part.data, self.axis, shared.data)
         self._put(block, part, found, data)
         self._renew_view(before, found, data)
-        return self._done(found, *self._statistics(lines, before, found))
+        return Done(found.log_z, found.counted, found.cellwise, *self._statistics(lines, before, found))
 
     def _long_line(self, line: int, size: int) -> Done:
         """One line in segments, several at once: its sums are added in the order of the segments."""
@@ -465,7 +466,7 @@ class HalfSweep:
         self._renew_view(before, total, data)
         held = zip(segments, found, strict=True)
         vectors, by_value = zip(*everywhere(lambda pair: self._statistics(pair[0], before, pair[1]), held), strict=True)
-        return self._done(total, reduce(np.add, vectors), reduce(np.add, by_value))
+        return Done(total.log_z, total.counted, None, reduce(np.add, vectors), reduce(np.add, by_value))
 
     def _cells(self, block: tuple[int, int]) -> Lines:
         offset = self.around.law.data.offset(self.state.shared.data)
@@ -491,9 +492,6 @@ class HalfSweep:
         if not (self.learns and self.around.law.data.has_values):
             return np.zeros(self.table.slopes.shape), np.zeros(self.table.by_value.shape)
         return self.around.kernels.statistics(lines, after, self.theirs, self.table, found)
-
-    def _done(self, found: Expectation, vectors: Array, by_value: Array) -> Done:
-        return Done(found.log_z, found.counted, found.cellwise, vectors, by_value)
 
 
 def add_up(parts: list[Expectation]) -> Expectation:

@@ -18,26 +18,11 @@ from nmar.data.cells import Cells
 from nmar.kernels.spec import Expectation, Kernels
 from nmar.models.conjugate import ConjugatePredictive, conjugate
 from nmar.models.predictive import BinTable, NormalPredictive
-from nmar.models.protocol import DataModel, Features, Precision, Start
-from nmar.prob.factor import GammaFactor, Lines
+from nmar.models.protocol import DataModel, Features, KnownLines, Precision, Start
+from nmar.prob.factor import GammaFactor
 from nmar.prob.statistics import Statistics
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Ones:
-    """Lines that know nothing of their own."""
-
-    ones: Array  # (n, 1)
-
-    def take(self, lines: Lines) -> Ones:
-        """The chosen lines."""
-        return Ones(self.ones[lines])
-
-    def blend(self, target: Ones, step: float) -> Ones:
-        """Nothing moves."""
-        return self
 
 
 class Everywhere(DataModel):
@@ -46,26 +31,26 @@ class Everywhere(DataModel):
     centers: ClassVar[bool] = False
 
     def _ones(self, shape: tuple[int, int], shared: Any) -> Start:
-        return Start(Ones(np.ones((shape[0], 1))), Ones(np.ones((shape[1], 1))), shared)
+        return Start(KnownLines(np.ones((shape[0], 1))), KnownLines(np.ones((shape[1], 1))), shared)
 
     @abstractmethod
     def _moments(self, shared: Any) -> tuple[float, float]:
         """The two moments of θ that the count posterior reads."""
 
-    def features(self, side: Ones, axis: int, shared: Any) -> Features:
+    def features(self, side: KnownLines, axis: int, shared: Any) -> Features:
         """The two moments of θ on the rows' side, 1 on the columns'."""
         if axis == 1:
-            return Features(side.ones, side.ones)
+            return Features(side.shown, side.shown)
         first, second = self._moments(shared)
-        return Features(first * side.ones, second * side.ones)
+        return Features(first * side.shown, second * side.shown)
 
-    def update(self, side: Ones, axis: int, shared: Any, found: Expectation, kernels: Kernels) -> Ones:
+    def update(self, side: KnownLines, axis: int, shared: Any, found: Expectation, kernels: Kernels) -> KnownLines:
         """Lines have nothing to learn."""
         return side
 
-    def prior_line(self, axis: int, side: Ones, shared: Any) -> Ones:
+    def prior_line(self, axis: int, side: KnownLines, shared: Any) -> KnownLines:
         """A line like any other."""
-        return Ones(np.ones((1, 1)))
+        return KnownLines(np.ones((1, 1)))
 
 
 @dataclass(frozen=True)
@@ -126,14 +111,14 @@ class Element(Everywhere):
         return law.theta(*shared.posterior), law.psi(*shared.posterior)
 
     def learn(
-        self, side: Ones, axis: int, shared: ConjugateShared, stats: Statistics, table: BinTable
+        self, side: KnownLines, axis: int, shared: ConjugateShared, stats: Statistics, table: BinTable
     ) -> ConjugateShared:
         """a' = a + Σy, b' = b + κ Σ_n Q_n φ(n)."""
         exposure = table.dispersion * float(stats.vector("cells") @ table.phi2)
         a, b = shared.prior
         return replace(shared, posterior=(a + shared.total, b + exposure))
 
-    def divergence(self, side: Ones, axis: int, shared: ConjugateShared) -> float:
+    def divergence(self, side: KnownLines, axis: int, shared: ConjugateShared) -> float:
         """KL of θ, counted with the rows."""
         if axis == 1:
             return 0.0
@@ -142,9 +127,9 @@ class Element(Everywhere):
         value = (a1 - a) * theta - (b1 - b) * psi_mean
         return float(value - law.log_normaliser(a1, b1) + law.log_normaliser(a, b))
 
-    def predictive(self, rows: Ones, cols: Ones, shared: ConjugateShared) -> ConjugatePredictive:
+    def predictive(self, rows: KnownLines, cols: KnownLines, shared: ConjugateShared) -> ConjugatePredictive:
         """The conjugate predictive."""
-        return ConjugatePredictive(self.likelihood, len(rows.ones), *shared.posterior)
+        return ConjugatePredictive(self.likelihood, len(rows.shown), *shared.posterior)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +182,9 @@ class NormalElement(Everywhere):
         factor = shared.precision
         return None if factor is None else Precision(float(factor.mean[0]), float(factor.log_mean[0]))
 
-    def learn(self, side: Ones, axis: int, shared: NormalShared, stats: Statistics, table: BinTable) -> NormalShared:
+    def learn(
+        self, side: KnownLines, axis: int, shared: NormalShared, stats: Statistics, table: BinTable
+    ) -> NormalShared:
         """q(μ), then q(ρ), from the six n-vectors (paper, element distributions)."""
         cells, y, y2 = (stats.vector(name) / table.phi2 for name in ("cells", "y", "y2"))
         weight = float(cells @ table.phi1**2)  # Σ E[φ1²/φ2]
@@ -219,7 +206,7 @@ class NormalElement(Everywhere):
         shape = self.shape + 0.5 * (1.0 + count)
         return replace(moved, precision=GammaFactor(np.array([shape]), np.array([rate])))
 
-    def divergence(self, side: Ones, axis: int, shared: NormalShared) -> float:
+    def divergence(self, side: KnownLines, axis: int, shared: NormalShared) -> float:
         """KL of μ and ρ, counted with the rows."""
         if axis == 1:
             return 0.0
@@ -231,7 +218,7 @@ class NormalElement(Everywhere):
             return float(value)
         return float(value) + shared.precision.divergence(self.shape, self.rate, float(np.log(self.rate)))
 
-    def predictive(self, rows: Ones, cols: Ones, shared: NormalShared) -> NormalPredictive:
+    def predictive(self, rows: KnownLines, cols: KnownLines, shared: NormalShared) -> NormalPredictive:
         """The same mean everywhere."""
-        n = len(rows.ones)
+        n = len(rows.shown)
         return NormalPredictive(np.full((n, 1), shared.mean), np.full((n, 1), shared.variance))

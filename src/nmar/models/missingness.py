@@ -48,10 +48,6 @@ class PatternSide:
         table = (None if part is None else part[lines] for part in self.table)
         return PatternSide(self.weights.take(lines), self.activity.take(lines), *table)
 
-    def blend(self, target: PatternSide, step: float) -> PatternSide:
-        """Move natural parameters a fraction ``step`` to ``target``."""
-        return PatternSide(self.weights.blend(target.weights, step), self.activity.blend(target.activity, step))
-
     def bare(self) -> PatternSide:
         """The factors alone."""
         return PatternSide(self.weights, self.activity)

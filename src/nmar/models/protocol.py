@@ -8,6 +8,7 @@ posterior, the linkage, the bound's first part, threads and solvers, is done for
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -35,6 +36,21 @@ class Start(NamedTuple):
     rows: Any
     cols: Any
     globals: Any
+
+
+@dataclass(frozen=True, eq=False)
+class KnownLines:
+    """A side on which nothing is learned: a constant, covariates, or no columns at all."""
+
+    shown: Array  # (n, d)
+
+    def take(self, lines: slice | Array) -> KnownLines:
+        """The chosen lines."""
+        return KnownLines(self.shown[lines])
+
+    def blend(self, target: KnownLines, step: float) -> KnownLines:
+        """Nothing moves."""
+        return self
 
 
 class Block(NamedTuple):

@@ -15,25 +15,9 @@ from numpy.typing import NDArray
 from nmar.data.cells import Cells
 from nmar.kernels.spec import Expectation, Kernels
 from nmar.models.predictive import NormalPredictive
-from nmar.models.protocol import Block, DataModel, Features, Start
-from nmar.prob.factor import Lines
+from nmar.models.protocol import Block, DataModel, Features, KnownLines, Start
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class FeatureSide:
-    """Known features of each line."""
-
-    features: Array  # (n, F)
-
-    def take(self, lines: Lines) -> FeatureSide:
-        """The chosen lines."""
-        return FeatureSide(self.features[lines])
-
-    def blend(self, target: FeatureSide, step: float) -> FeatureSide:
-        """Nothing moves."""
-        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,14 +41,14 @@ class Learner(DataModel):
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """Fitted to the values with equal weights."""
         rows, cols = self._sides(cells.shape)
-        design = _design(rows.features[cells.row_index], cols.features[cells.col_index])
+        design = _design(rows.shown[cells.row_index], cols.shown[cells.col_index])
         values = cells.values.astype(np.float64)
         return Start(rows, cols, self._fit(design, values, np.ones(len(values))))
 
-    def _sides(self, shape: tuple[int, int]) -> tuple[FeatureSide, FeatureSide]:
+    def _sides(self, shape: tuple[int, int]) -> tuple[KnownLines, KnownLines]:
         given = (self.row_features, self.col_features)
         made = [np.empty((n, 0)) if f is None else np.asarray(f) for n, f in zip(shape, given, strict=True)]
-        return FeatureSide(made[0]), FeatureSide(made[1])
+        return KnownLines(made[0]), KnownLines(made[1])
 
     def _fit(self, design: Array, target: Array, weight: Array) -> RegressorShared:
         from sklearn.base import clone
@@ -76,18 +60,18 @@ class Learner(DataModel):
         """The estimator fitted to a random linear function of the features."""
         rows, cols = self._sides(shape)
         i, j = rng.integers(shape[0], size=2000), rng.integers(shape[1], size=2000)
-        design = _design(rows.features[i], cols.features[j])
+        design = _design(rows.shown[i], cols.shown[j])
         target = design @ rng.normal(size=design.shape[1])
         return Start(rows, cols, self._fit(design, target, np.ones(len(target))))
 
-    def features(self, side: FeatureSide, axis: int, shared: RegressorShared) -> Features:
+    def features(self, side: KnownLines, axis: int, shared: RegressorShared) -> Features:
         """None: moments come cell by cell."""
-        nothing = np.empty((len(side.features), 0))
+        nothing = np.empty((len(side.shown), 0))
         return Features(nothing, nothing)
 
     def advance(
-        self, kernels: Kernels, block: Block, side: FeatureSide, axis: int, shared: RegressorShared
-    ) -> tuple[Expectation, FeatureSide]:
+        self, kernels: Kernels, block: Block, side: KnownLines, axis: int, shared: RegressorShared
+    ) -> tuple[Expectation, KnownLines]:
         """Weights of the cells; the estimator is fitted to all of them at once by ``refit``."""
         return kernels.weigh(*block), side
 
@@ -101,18 +85,18 @@ class Learner(DataModel):
         target = (linear + weight * shared.offset) / weight  # the kernel takes the offset off
         return self._fit(shared.design, target, weight / weight.mean())
 
-    def divergence(self, side: FeatureSide, axis: int, shared: RegressorShared) -> float:
+    def divergence(self, side: KnownLines, axis: int, shared: RegressorShared) -> float:
         """No posterior, no divergence."""
         return 0.0
 
-    def predictive(self, rows: FeatureSide, cols: FeatureSide, shared: RegressorShared) -> NormalPredictive:
+    def predictive(self, rows: KnownLines, cols: KnownLines, shared: RegressorShared) -> NormalPredictive:
         """The estimator's predictions, without uncertainty of their own."""
-        mean = np.asarray(shared.estimator.predict(_design(rows.features, cols.features)), np.float64)
+        mean = np.asarray(shared.estimator.predict(_design(rows.shown, cols.shown)), np.float64)
         return NormalPredictive(mean[:, None], np.zeros((len(mean), 1)))
 
-    def prior_line(self, axis: int, side: FeatureSide, shared: RegressorShared) -> FeatureSide:
+    def prior_line(self, axis: int, side: KnownLines, shared: RegressorShared) -> KnownLines:
         """The mean features."""
-        return FeatureSide(side.features.mean(axis=0, keepdims=True))
+        return KnownLines(side.shown.mean(axis=0, keepdims=True))
 
 
 def _design(rows: Array, cols: Array) -> Array:

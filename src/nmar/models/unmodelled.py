@@ -11,25 +11,9 @@ from numpy.typing import NDArray
 from nmar.data.cells import Cells
 from nmar.kernels.spec import Expectation, Kernels
 from nmar.models.predictive import Predictive
-from nmar.models.protocol import DataModel, Features, Start
-from nmar.prob.factor import Lines
+from nmar.models.protocol import DataModel, Features, KnownLines, Start
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Bare:
-    """Lines with nothing on them."""
-
-    nothing: Array  # (n, 0)
-
-    def take(self, lines: Lines) -> Bare:
-        """The chosen lines."""
-        return Bare(self.nothing[lines])
-
-    def blend(self, target: Bare, step: float) -> Bare:
-        """Nothing moves."""
-        return self
 
 
 @dataclass(frozen=True)
@@ -40,33 +24,33 @@ class Unmodelled(DataModel):
     centers: ClassVar[bool] = False
 
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
-        """Bare lines."""
+        """KnownLines lines."""
         return self.draw(cells.shape, rng)
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
-        """Bare lines."""
-        rows, cols = (Bare(np.empty((n, 0))) for n in shape)
+        """KnownLines lines."""
+        rows, cols = (KnownLines(np.empty((n, 0))) for n in shape)
         return Start(rows, cols, None)
 
-    def features(self, side: Bare, axis: int, shared: None) -> Features:
+    def features(self, side: KnownLines, axis: int, shared: None) -> Features:
         """None."""
-        return Features(side.nothing, side.nothing)
+        return Features(side.shown, side.shown)
 
-    def update(self, side: Bare, axis: int, shared: None, found: Expectation, kernels: Kernels) -> Bare:
+    def update(self, side: KnownLines, axis: int, shared: None, found: Expectation, kernels: Kernels) -> KnownLines:
         """Nothing to learn."""
         return side
 
-    def divergence(self, side: Bare, axis: int, shared: None) -> float:
+    def divergence(self, side: KnownLines, axis: int, shared: None) -> float:
         """There is no prior."""
         return 0.0
 
-    def predictive(self, rows: Bare, cols: Bare, shared: None) -> Predictive:
+    def predictive(self, rows: KnownLines, cols: KnownLines, shared: None) -> Predictive:
         """Refused: there is nothing to say about values."""
         raise ValueError(
             "PatternOnly models which cells are observed, not their values; ask observed_probability or recommend"
             "(by='observed'), or fit a data model such as nmar.Factorization(10)"
         )
 
-    def prior_line(self, axis: int, side: Bare, shared: None) -> Bare:
+    def prior_line(self, axis: int, side: KnownLines, shared: None) -> KnownLines:
         """A bare line."""
-        return Bare(side.nothing[:1])
+        return KnownLines(side.shown[:1])

@@ -21,6 +21,7 @@ from nmar.models.missingness import PatternSide
 from nmar.models.predictive import BinTable, Predictive, pick
 from nmar.prob import counts
 from nmar.prob.factor import GammaFactor
+from nmar.prob.pieces import pieces
 
 Array = NDArray[Any]
 
@@ -81,8 +82,7 @@ def _unseen(side: PatternSide, law: Law) -> PatternSide:
 
 def blocks(total: int) -> Iterator[slice]:
     """Slices that cover ``range(total)``."""
-    for start in range(0, total, BLOCK):
-        yield slice(start, min(start + BLOCK, total))
+    return pieces(total, BLOCK)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, psi
 
+from nmar.prob.pieces import pieces
+
 Array = NDArray[Any]
 Lines = slice | NDArray[Any]
 
@@ -52,8 +54,7 @@ class GammaFactor:
     def column_means(self) -> Array:
         """Σ_i E[u_ik] over the lines (K,), summed in pieces that fit the cache."""
         total = np.zeros(self.shape.shape[1])
-        for start in range(0, len(self.shape), PIECE):
-            piece = slice(start, start + PIECE)
+        for piece in pieces(len(self.shape), PIECE):
             total += np.sum(self.shape[piece] / self.rate[piece], axis=0, dtype=np.float64)
         return total
 
@@ -165,8 +166,8 @@ class NormalFactor:
         """Σ_i E[a_ik] and Σ_i E[a_ik²], summed in pieces that fit the cache."""
         first, second = np.zeros((2, self.mean.shape[1]))
         variances = self.variances
-        for start in range(0, len(self.mean), PIECE):
-            mean, spread = (part[start : start + PIECE] for part in (self.mean, variances))
+        for piece in pieces(len(self.mean), PIECE):
+            mean, spread = self.mean[piece], variances[piece]
             first += mean.sum(axis=0, dtype=np.float64)
             second += np.sum(mean * mean + spread, axis=0, dtype=np.float64)
         return first, second

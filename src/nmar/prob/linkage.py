@@ -9,6 +9,7 @@ Linkages are immutable: :meth:`Linkage.start` fills in what is to be learned, th
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
@@ -88,7 +89,7 @@ class Compound(Linkage):
 
 
 @dataclass(frozen=True)
-class Curve(Linkage):
+class Curve(Linkage, ABC):
     """A table with one parameter c; c = 0 is ignorable.
 
     Attributes
@@ -126,9 +127,9 @@ class Curve(Linkage):
         low, high = np.arcsinh(10.0 * np.array(self.bounds))
         return np.sinh(np.linspace(low, high, points)) / 10.0
 
+    @abstractmethod
     def slope(self, size: int | None = None) -> Array:
         """Return d phi2 / dc of each bin; 0 where the table is floored."""
-        raise NotImplementedError
 
     def log_prior(self) -> float:
         own = -0.5 * (self.parameter / self.prior_width) ** 2 if self.learn else 0.0
