@@ -13,10 +13,11 @@ from nmar.kernels.spec import (
     EMPTY_FLOAT,
     EMPTY_INT,
     FAMILIES,
-    GROUP,
     KINDS,
     KNOWN,
     OPEN,
+    STEPS,
+    VECTOR,
     Lines,
     NormalPrior,
     empty_view,
@@ -531,7 +532,7 @@ def wide_block(size, dtype):
 @dtypes
 @others
 @pytest.mark.parametrize("size", [1, 5, 15, 16, 17, 33, 40])
-def test_descend_goes_group_by_group(size, backend, dtype):
+def test_descend_over_several_vectors_and_runs(size, backend, dtype):
     block, table, prior = wide_block(size, dtype)
     results = []
     for name in (backend, "reference"):
@@ -545,15 +546,34 @@ def test_descend_goes_group_by_group(size, backend, dtype):
 
 
 @both
-def test_descend_on_one_group_solves_the_line(backend):
-    """With no more coordinates than a group has, one pass reaches the joint optimum: a second moves nothing."""
-    block, table, prior = wide_block(GROUP, np.float64)
+def test_descend_solves_a_line_of_as_many_coordinates_as_steps(backend):
+    """Conjugate gradients end after as many steps as there are unknowns: a second update moves nothing."""
+    block, table, prior = wide_block(STEPS, np.float64)
     known = table._replace(quadratic=np.ones_like(table.quadratic), slopes=np.zeros_like(table.slopes))  # q(n) fixed
     _, once = choose(backend).descend(*block.views(), known, prior)
     moved = Block(block.lines, block.mine.changed(first=once.mean), block.theirs)
     _, twice = choose(backend).descend(*moved.views(), known, prior)
     np.testing.assert_allclose(twice.mean, once.mean, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(twice.variance, once.variance, rtol=1e-12)
+
+
+@both
+def test_descend_never_loses(backend):
+    """However far from the optimum a line begins, an update raises its quadratic."""
+    block, table, prior = wide_block(33, np.float64)
+    known = table._replace(quadratic=np.ones_like(table.quadratic), slopes=np.zeros_like(table.slopes))  # q(n) fixed
+    lines, on = block.lines, np.flatnonzero(prior.free)
+    _, new = choose(backend).descend(*block.views(), known, prior)
+
+    def loss(mean, line):
+        cells = slice(lines.indptr[line], lines.indptr[line + 1])
+        b, noise = (part[lines.indices[cells]] for part in (block.theirs.first, block.theirs.second))
+        away = lines.values[cells] - b @ mean
+        apart = mean[on] - prior.mean[on]
+        return away @ away + noise.sum(axis=0)[on] @ mean[on] ** 2 + prior.precision[on] @ apart**2
+
+    for line, before in enumerate(block.mine.first):
+        assert loss(new.mean[line], line) < loss(before, line)
 
 
 @both
@@ -575,7 +595,7 @@ def test_lines_are_followed_by_a_vector_of_zeros(dtype):
 
         packed = empty_view(np.zeros((n, sizes[0]), dtype), sizes, dirty).packed
         after = packed.ctypes.data - given[0].ctypes.data + packed.nbytes
-        assert given[0].nbytes - after >= GROUP * packed.itemsize
+        assert given[0].nbytes - after >= VECTOR * packed.itemsize
         assert not given[0][after:].any()
 
 

@@ -67,7 +67,7 @@ def test_full_normal_update_is_stationary(model, link, control, axis):
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize(("model", "link"), [c[:2] for c in CASES if c[0].startswith("diagonal")])
 def test_diagonal_update_is_stationary(model, link, axis):
-    """One group holds all coordinates here, so one update puts the whole line at its optimum."""
+    """Lines are so small here that the steps of conjugate gradients which one update takes reach the optimum."""
     _, objective, after = around(model, link, False, axis)
     assert flat(updates.mean_slopes(objective, after["data"], axis))
     assert flat(updates.spread_slopes(objective, after["data"], axis))

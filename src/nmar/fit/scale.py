@@ -76,7 +76,7 @@ class CountedKernels:
     def descend(
         self, lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior
     ) -> tuple[Expectation, NormalLines]:
-        """Coordinate descent with scaled weights: ω and ωt come from these tables, f(n) does not."""
+        """Conjugate gradients with scaled weights: ω and ωt come from these tables, f(n) does not."""
         tables = {name: self.scale * getattr(crossing, name) for name in ("linear", "shift", "quadratic")}
         return self.kernels.descend(lines, mine, theirs, crossing._replace(**tables), prior)
 

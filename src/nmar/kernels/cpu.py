@@ -107,7 +107,7 @@ def weigh(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) ->
 def descend(
     lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior
 ) -> tuple[Expectation, NormalLines]:
-    """E-step and block coordinate ascent on diagonal normal lines; see spec.py."""
+    """E-step and conjugate gradients on diagonal normal lines; see spec.py."""
     return _expect(lines, mine, theirs, crossing, LINES, prior)
 
 

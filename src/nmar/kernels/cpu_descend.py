@@ -1,117 +1,128 @@
-"""Compiled: a diagonal normal line from the weights of its cells, a group of coordinates at a time.
+"""Compiled: a diagonal normal line from sums over its cells, by conjugate gradients.
 
-Given the other side, the means of a mean-field line maximise a quadratic, and its variances are one over the diagonal
-of the same matrix. Each group of coordinates is put at its joint optimum with the others held: block coordinate ascent,
-exact where the line has no more than one group.
+Given the other side, the means of a mean-field line maximise a quadratic with the matrix Σ ω (bb' + diag Var[b]) plus
+prior, and its variances are one over the diagonal of that matrix. A few preconditioned steps from where the means are
+bring nearly all of the gain, and no step can lose. Each is one pass over the line's cells, which are still in cache.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from nmar.kernels.cpu_base import compiled, fast, inlined
-from nmar.kernels.cpu_group import group_pass, group_solve
+from nmar.kernels.cpu_lines import add_lines, line_dots, line_moments
 from nmar.kernels.cpu_math import log
-from nmar.kernels.spec import GROUP
+from nmar.kernels.cpu_tile import TILE
+from nmar.kernels.spec import STEPS
 
-HALF = GROUP // 2
-FEW = 4  # coordinates of a last group that is summed with less: biases, as a rule
+SPAN = 32  # cells whose lines stay in the first cache
 NEAR = 512  # cells whose lines stay in the second cache
-RUN = 128  # cells summed in the storage type before they go to float64
+RIGHT, DIAGONAL, EXTRA, DIRECTION, IMAGE = range(5)
 
 
 @inlined
 def descend_line(
-    indices, lo, hi, mine, theirs, i, K, D, cellwise, spread, prior_mean, prior_precision, free,
-    mean, variance, log_det, room,
+    indices, lo, hi, mine, theirs, i, K, S, D, weight, sums, prior, new, cells, room, ask, HALF, BOTH
 ):  # fmt: skip
-    """New means and variances of line i, whose cells are ``lo`` … ``hi``; each cell's moments follow them.
+    """New means and variances of line i, whose cells are ``lo`` … ``hi``, and both moments of its cells after them.
 
-    Enters: ``cellwise`` ωt, ω and E[μ] of the cells. Leaves: E[μ] after the update, ``spread`` its variance, and the
-    line in ``mean``, ``variance`` and ``log_det``.
+    Enters: ``weight`` ω of the cells; in ``sums`` Σ (ωt − ωμ) b, Σ ω b² and Σ ω Var[b] of the line; its ``prior``
+    (spec.NormalPrior). Leaves: the line in ``new`` (spec.NormalLines); in ``cells`` E[μ] and its variance. Means begin
+    at column K of a line and variances at column S. Meanwhile cells that come next are asked for (``ask``: from which
+    to which, from which column on), where this line's own cells stay in cache. HALF is D / 2 and BOTH 2 D, rounded up.
     """
-    part, total, moves = room
-    linear, weight, expected = cellwise[0], cellwise[1], cellwise[2]
-    log_det[i], far = 0.0, hi - lo > NEAR
+    vectors, own, dots, shares, part, total = room
+    mean, variance, log_det = new
+    log_det[i], gain = _prepare(i, K, D, mine, sums, prior, mean, variance, vectors, own)
+    far, free = hi - lo > NEAR, prior[2]
+    for step in range(STEPS):
+        if not gain > 0.0:
+            break
+        later, until, column = (TILE, hi, K) if far else (ask[0] - lo, ask[1], ask[2] + step * HALF)
+        also = hi if far else 0
+        for start in range(lo, hi, SPAN):
+            stop = min(start + SPAN, hi)
+            line_dots(theirs, indices, start, stop, own, 0, K, D, dots, start, later, until, column, HALF)
+            for lane in range(stop - start):
+                shares[lane] = weight[start + lane] * dots[lane]
+            add_lines(theirs, indices, start, stop, K, D, shares, part, start, TILE, also, K + HALF, HALF)
+            if (stop - lo) % TILE == 0 or stop == hi:
+                flush(total, part)
+        gain = _step(i, K, D, gain, free, total, mean, vectors, own)
     for k in range(D):
-        mean[i, k] = mine[i, K + k]
-        variance[i, k] = 0.0
-    for p in range(lo, hi):
-        spread[p] = 0.0
-    for first in range(0, D, GROUP):
-        for start in range(lo, max(hi, lo + 1), RUN):
-            _pass(
-                theirs, indices, start, min(start + RUN, hi), K, first, D, moves, linear, weight, expected, spread,
-                part, far,
-            )  # fmt: skip
-            if hi - lo > RUN:
-                _add(total, part, start > lo)
-        if hi - lo > RUN:
-            log_det[i] += _solve_group(total, i, first, D, prior_mean, prior_precision, free, mean, variance, moves)
-        else:
-            log_det[i] += _solve_group(part, i, first, D, prior_mean, prior_precision, free, mean, variance, moves)
-    last = K + (D - 1) // GROUP * GROUP
-    group_pass(
-        theirs, indices, lo, hi, last, last, D, moves, linear, weight, expected, spread, part, far, True, 0
+        own[0, K + k], own[0, S + k] = mean[i, k], variance[i, k]
+    line_moments(
+        theirs, indices, lo, hi, own, 0, K, S, D, cells[0], cells[1], 0, TILE, hi if far else 0, K, BOTH
     )  # fmt: skip
 
 
-@inlined
-def _pass(theirs, indices, lo, hi, K, first, D, moves, linear, weight, mean, spread, part, far):
-    """Follow the step of the group before, if there was one, and sum for the group at coordinate ``first``."""
-    here, before = K + first, K + first - GROUP
-    if first == 0:
-        group_pass(
-            theirs, indices, lo, hi, here, here, D, moves, linear, weight, mean, spread, part, far, False, GROUP
-        )  # fmt: skip
-    elif D - first <= FEW:
-        group_pass(
-            theirs, indices, lo, hi, before, here, D, moves, linear, weight, mean, spread, part, far, True, FEW
-        )  # fmt: skip
-    else:
-        group_pass(
-            theirs, indices, lo, hi, before, here, D, moves, linear, weight, mean, spread, part, far, True, GROUP
-        )  # fmt: skip
+@compiled
+def empty_lines(indptr, mine, K, D, prior, new):
+    """Lines without cells fall back to their prior."""
+    for i in range(indptr.shape[0] - 1):
+        if indptr[i] == indptr[i + 1]:
+            new[2][i] = 0.0
+            for k in range(D):
+                free = prior[2][k]
+                new[0][i, k] = prior[0][k] if free else mine[i, K + k]
+                new[1][i, k] = 1.0 / prior[1][k] if free else 0.0
+                new[2][i] -= math.log(prior[1][k]) if free else 0.0
 
 
 @fast
-def _add(total, part, more):
-    """Sums of a run of cells to those of the line so far."""
-    for row in range(GROUP + 2):
-        for k in range(GROUP):
-            total[row, k] = total[row, k] + part[row, k] if more else part[row, k]
+def flush(total, part):
+    """Move what a run of cells added to the float64 sums of the line."""
+    for k in range(total.shape[0]):
+        total[k] += part[k]
+        part[k] = part.dtype.type(0.0)
 
 
-@compiled
-def _solve_group(system, i, first, D, prior_mean, prior_precision, free, mean, variance, moves):
-    """The joint optimum of a group: (Σ ωbb' + Σ ω Var[b] + prior) step = what its present means leave unexplained.
+@fast
+def _prepare(i, K, D, mine, sums, prior, mean, variance, vectors, own):
+    """The system of a line and the first direction, preconditioned by the diagonal.
 
-    Returns the log determinant of the group's covariance. Lanes without a free coordinate become rows of the identity.
+    Returns the log determinant of the line's covariance and r'z, whose half bounds what is to be gained.
     """
-    size = min(GROUP, D - first)
-    low, high = 1.0, 1.0  # products of the precisions, in halves that cannot overflow
-    for k in range(GROUP):
-        at = first + k
-        if k < size and free[at]:
-            old, noise = np.float64(mean[i, at]), system[GROUP + 1, k]
-            system[GROUP, k] += prior_precision[at] * (prior_mean[at] - old) - noise * old
-            system[k, k] += noise + prior_precision[at]
-            variance[i, at] = 1.0 / system[k, k]
-            if k < HALF:
-                low *= system[k, k]
-            else:
-                high *= system[k, k]
-        else:
-            for other in range(GROUP):
-                system[k, other], system[other, k] = 0.0, 0.0
-            system[k, k], system[GROUP, k] = 1.0, 0.0
-    group_solve(system)
-    for k in range(GROUP):
-        moves[0, k], moves[1, k], moves[2, k] = 0.0, 0.0, 0.0
-    for k in range(size):
-        at, step = first + k, system[GROUP, k]
-        mean[i, at] += step
-        moves[0, k] = step
-        moves[1, k] = mean[i, at] * mean[i, at] + variance[i, at]
-        moves[2, k] = variance[i, at]
-    return -log(low) - log(high)
+    prior_mean, prior_precision, free = prior
+    gain, log_det = 0.0, 0.0
+    for k in range(D):
+        old, noise = np.float64(mine[i, K + k]), sums[2][k]
+        mean[i, k] = mine[i, K + k]
+        vectors[EXTRA, k] = noise + prior_precision[k]
+        vectors[DIAGONAL, k] = sums[1][k] + vectors[EXTRA, k]
+        right = sums[0][k] + prior_precision[k] * (prior_mean[k] - old) - noise * old
+        vectors[RIGHT, k] = right if free[k] else 0.0
+    for k in range(D):
+        inverse = 1.0 / vectors[DIAGONAL, k]
+        variance[i, k] = inverse if free[k] else 0.0
+        vectors[DIRECTION, k] = vectors[RIGHT, k] * inverse
+        gain += vectors[RIGHT, k] * vectors[DIRECTION, k]
+        own[0, K + k] = vectors[DIRECTION, k]
+    for k in range(D):
+        log_det -= log(vectors[DIAGONAL, k]) if free[k] else 0.0
+    return log_det, gain
+
+
+@fast
+def _step(i, K, D, gain, free, total, mean, vectors, own):
+    """Go to the best point along the direction, as it is stored, and find the next one. Returns the new r'z."""
+    along, curve = 0.0, 0.0
+    for k in range(D):
+        direction = np.float64(own[0, K + k])
+        image = total[k] + vectors[EXTRA, k] * direction
+        vectors[IMAGE, k] = image if free[k] else 0.0
+        along += vectors[RIGHT, k] * direction
+        curve += vectors[IMAGE, k] * direction
+    size, after = along / curve, 0.0
+    for k in range(D):
+        mean[i, k] += size * np.float64(own[0, K + k])
+        vectors[RIGHT, k] -= size * vectors[IMAGE, k]
+        after += vectors[RIGHT, k] * vectors[RIGHT, k] / vectors[DIAGONAL, k]
+    for k in range(D):
+        vectors[DIRECTION, k] = vectors[RIGHT, k] / vectors[DIAGONAL, k] + after / gain * vectors[DIRECTION, k]
+        own[0, K + k] = vectors[DIRECTION, k]
+    for k in range(total.shape[0]):
+        total[k] = 0.0
+    return after

@@ -2,8 +2,11 @@
 
 ``theirs`` is the packed side that is gathered, ``indices`` names the line of each cell ``lo`` … ``hi``, and a section
 is ``width`` columns from column ``first`` on. Widths are constants of the compiled code, so that a line's own numbers
-and the sums stay in registers. While a cell is worked on, columns ``asked`` to ``until`` of the line ``TILE`` cells
-later are asked for: without it a sweep over data larger than the cache waits for memory at each cell.
+and the sums stay in registers. Arrays by cell begin with cell ``start``.
+
+While a cell is worked on, the line of the cell ``later`` cells on is asked for, if there is one before cell ``end``:
+``columns`` of its columns from ``column`` on. Without it a sweep over data larger than the cache waits for memory at
+each cell.
 """
 
 from __future__ import annotations
@@ -12,7 +15,6 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from nmar.kernels.cpu_tile import TILE
 from nmar.kernels.cpu_vector import LANES, Writer, whole
 from nmar.kernels.spec import CACHE_LINE
 
@@ -39,110 +41,160 @@ def _own(w, place, line, first, width):
     return vectors
 
 
-def _ask(w, cell, end, asked, until):
-    """Ask for some columns of the line of the cell a tile later."""
-    if asked < until:
-        columns = [whole(column) for column in range(asked, until, CACHE_LINE // w.size)]
-        w.ask(w.later_line(1, cell, TILE, end), columns, SECOND_LEVEL)
+def _ask(w, cell, later, end, column, columns):
+    """Ask for some columns of the line of the cell ``later`` cells on."""
+    if columns:
+        builder = w.builder
+        there = builder.add(cell, later)
+        with builder.if_then(builder.icmp_signed("<", there, end)):
+            places = [builder.add(column, whole(each)) for each in range(0, columns, CACHE_LINE // w.size)]
+            w.ask(w.line_of(1, there), places, SECOND_LEVEL)
 
 
 def _cells(w, lo, hi):
     return cgutils.for_range_slice(w.builder, lo, hi, ir.Constant(hi.type, 1))
 
 
-def _sum_of(w, terms):
-    """Σ of vectors in two chains, then over lanes."""
+def _chains(w, terms):
+    """Σ of vectors, in two chains."""
     chains = [ir.Constant(w.vector, [0.0] * LANES)] * 2
     for place, term in enumerate(terms):
         chains[place % 2] = w.add(chains[place % 2], term)
-    return w.total(w.add(*chains))
+    return w.add(*chains)
 
 
 @intrinsic(prefer_literal=True)
-def line_dots(typing_context, theirs, indices, lo, hi, mine, line, first, width, out, start, end, asked, until):
-    """out[cell − start] = Σ_k mine[line, k] theirs[cell's line, k] over a section, as float64."""
+def line_dots(
+    typing_context, theirs, indices, lo, hi, mine, line, first, width, out, start, later, end, column, columns
+):
+    """out[cell − start] = Σ_k mine[line, k] theirs[cell's line, k] over a section."""
     n = types.intp
-    signature = types.void(theirs, indices, n, n, mine, n, n, width, out, n, n, asked, until)
+    signature = types.void(theirs, indices, n, n, mine, n, n, width, out, n, n, n, n, columns)
 
     def generate(context, builder, signature, arguments):
         w = Writer(context, builder, signature, arguments)
-        size, asked, until = (signature.args[place].literal_value for place in (7, 11, 12))
-        _, _, lo, hi, _, line, first, _, _, start, end, _, _ = arguments
+        size, columns = (signature.args[place].literal_value for place in (7, 13))
+        _, _, lo, hi, _, line, first, _, _, start, later, end, column, _ = arguments
         own = _own(w, 4, line, first, size)
         with _cells(w, lo, hi) as (cell, _):
-            _ask(w, cell, end, asked, until)
+            _ask(w, cell, later, end, column, columns)
             other = w.line_of(1, cell)
             places = (builder.add(first, whole(k)) for k in _starts(size))
             terms = (w.multiply(a, w.load(0, other, place)) for a, place in zip(own, places, strict=True))
-            builder.store(w.widen(_sum_of(w, terms)), w.scalar_at(8, builder.sub(cell, start)))
+            w.keep(w.total(_chains(w, terms)), 8, builder.sub(cell, start))
         return context.get_dummy_value()
 
     return signature, generate
 
 
 @intrinsic(prefer_literal=True)
-def line_spreads(typing_context, theirs, indices, lo, hi, mine, line, first, width, out, start):
-    """out[cell − start] = Σ_k (m² + v) Var[b] + v b²: variance of an inner product of diagonal normal lines.
+def line_moments(
+    typing_context, theirs, indices, lo, hi, mine, line, first, second, width, means, spreads, start,
+    later, end, column, columns,
+):  # fmt: skip
+    """Mean Σ_k m b and variance Σ_k (m² + v) Var[b] + v b² of the inner product of diagonal normal lines.
 
-    The section holds means; as many variances follow it.
+    The section from ``first`` on holds means, that from ``second`` on variances.
     """
     n = types.intp
-    signature = types.void(theirs, indices, n, n, mine, n, n, width, out, n)
+    signature = types.void(theirs, indices, n, n, mine, n, n, n, width, means, spreads, n, n, n, n, columns)
 
     def generate(context, builder, signature, arguments):
         w = Writer(context, builder, signature, arguments)
-        size = signature.args[7].literal_value
-        _, _, lo, hi, _, line, first, _, _, start = arguments
-        second = builder.add(first, whole(size))
-        variance = _own(w, 4, line, second, size)
-        square = [w.add(w.multiply(m, m), v) for m, v in zip(_own(w, 4, line, first, size), variance, strict=True)]
+        size, columns = (signature.args[place].literal_value for place in (8, 15))
+        _, _, lo, hi, _, line, first, second, _, _, _, start, later, end, column, _ = arguments
+        mean, variance = _own(w, 4, line, first, size), _own(w, 4, line, second, size)
+        square = [w.add(w.multiply(m, m), v) for m, v in zip(mean, variance, strict=True)]
 
-        def terms(other):
-            for k, s, v in zip(_starts(size), square, variance, strict=True):
-                b, noise = (w.load(0, other, builder.add(at, whole(k))) for at in (first, second))
-                yield w.multiply(s, noise)
-                yield w.multiply(v, w.multiply(b, b))
+        def gathered(other):
+            for k in _starts(size):
+                yield [w.load(0, other, builder.add(at, whole(k))) for at in (first, second)]
 
         with _cells(w, lo, hi) as (cell, _):
-            found = _sum_of(w, terms(w.line_of(1, cell)))
-            builder.store(w.widen(found), w.scalar_at(8, builder.sub(cell, start)))
+            _ask(w, cell, later, end, column, columns)
+            pairs = list(gathered(w.line_of(1, cell)))
+            products = [w.multiply(m, b) for m, (b, _) in zip(mean, pairs, strict=True)]
+            spread = []
+            for s, v, (b, noise) in zip(square, variance, pairs, strict=True):
+                spread += [w.multiply(s, noise), w.multiply(v, w.multiply(b, b))]
+            for place, found in zip((9, 10), w.two_totals(_chains(w, products), _chains(w, spread)), strict=True):
+                w.keep(found, place, builder.sub(cell, start))
         return context.get_dummy_value()
 
     return signature, generate
 
 
 @intrinsic(prefer_literal=True)
-def add_lines(typing_context, theirs, indices, lo, hi, first, width, weights, out, start, end, asked, until):
+def add_lines(typing_context, theirs, indices, lo, hi, first, width, weights, out, start, later, end, column, columns):
     """out[k] += Σ_cells weights[cell − start] theirs[cell's line, k] over a section; ``out`` is of whole vectors."""
     n = types.intp
-    signature = types.void(theirs, indices, n, n, n, width, weights, out, n, n, asked, until)
+    signature = types.void(theirs, indices, n, n, n, width, weights, out, n, n, n, n, columns)
 
     def generate(context, builder, signature, arguments):
         w = Writer(context, builder, signature, arguments)
-        size, asked, until = (signature.args[place].literal_value for place in (5, 10, 11))
-        at_once = REGISTERS * CACHE_LINE // (w.size * LANES)
-        starts = list(_starts(size))
-        for begin in range(0, len(starts), at_once):
-            _add_section(w, starts[begin : begin + at_once], (asked, until) if begin == 0 else (0, 0))
+        size, columns = (signature.args[place].literal_value for place in (5, 12))
+        _, _, _, _, first, _, _, _, start, *ask, _ = arguments
+
+        def terms(cell, other, k):
+            weight = w.spread(builder.load(w.scalar_at(6, builder.sub(cell, start))))
+            return [w.multiply(weight, w.load(0, other, builder.add(first, whole(k))))]
+
+        _add(w, size, (7,), terms, (*ask, columns))
         return context.get_dummy_value()
 
     return signature, generate
 
 
-def _add_section(w, starts, asked):
+@intrinsic(prefer_literal=True)
+def add_moments(
+    typing_context, theirs, indices, lo, hi, first, second, width, away, weights, linear, square, noise, start
+):
+    """linear[k] += Σ away b, square[k] += Σ weight b², noise[k] += Σ weight Var[b] of diagonal normal lines.
+
+    The section from ``first`` on holds means, that from ``second`` on variances.
+    """
+    n = types.intp
+    signature = types.void(theirs, indices, n, n, n, n, width, away, weights, linear, square, noise, n)
+
+    def generate(context, builder, signature, arguments):
+        w = Writer(context, builder, signature, arguments)
+        size = signature.args[6].literal_value
+        _, _, _, _, first, second, *_, start = arguments
+
+        def terms(cell, other, k):
+            at = builder.sub(cell, start)
+            away, weight = (w.spread(builder.load(w.scalar_at(place, at))) for place in (7, 8))
+            b, v = (w.load(0, other, builder.add(column, whole(k))) for column in (first, second))
+            return [w.multiply(away, b), w.multiply(w.multiply(weight, b), b), w.multiply(weight, v)]
+
+        _add(w, size, (9, 10, 11), terms, None)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _add(w, size, outs, terms, ask):
+    """Write passes over the cells that add ``terms`` to ``outs``, as many vectors at once as the registers hold."""
+    at_once = REGISTERS * CACHE_LINE // (w.size * LANES * len(outs))
+    starts = list(_starts(size))
+    for begin in range(0, len(starts), at_once):
+        _add_section(w, starts[begin : begin + at_once], outs, terms, ask if begin == 0 else None)
+
+
+def _add_section(w, starts, outs, terms, ask):
     """Write one pass over the cells, for the vectors whose sums fit the registers."""
     builder = w.builder
-    _, _, lo, hi, first, _, _, _, start, end, _, _ = w.given
-    places = [builder.bitcast(w.scalar_at(7, whole(k)), w.vector.as_pointer()) for k in starts]
-    sums = [cgutils.alloca_once(builder, w.vector) for _ in starts]
+    _, _, lo, hi = w.given[:4]
+    places = [builder.bitcast(w.scalar_at(out, whole(k)), w.vector.as_pointer()) for k in starts for out in outs]
+    sums = [cgutils.alloca_once(builder, w.vector) for _ in places]
     for place, each in zip(places, sums, strict=True):
         builder.store(builder.load(place, align=w.size), each)
     with _cells(w, lo, hi) as (cell, _):
-        _ask(w, cell, end, *asked)
+        if ask is not None:
+            _ask(w, cell, *ask)
         other = w.line_of(1, cell)
-        weight = w.spread(builder.load(w.scalar_at(6, builder.sub(cell, start))))
-        for k, each in zip(starts, sums, strict=True):
-            term = w.multiply(weight, w.load(0, other, builder.add(first, whole(k))))
+        added = [term for k in starts for term in terms(cell, other, k)]
+        for each, term in zip(sums, added, strict=True):
             builder.store(w.add(builder.load(each), term), each)
     for place, each in zip(places, sums, strict=True):
         builder.store(builder.load(each), place, align=w.size)

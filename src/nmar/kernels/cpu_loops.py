@@ -27,8 +27,8 @@ from nmar.kernels.cpu_cell import (
     SEPARATE,
     stream,
 )
-from nmar.kernels.cpu_descend import RUN, descend_line
-from nmar.kernels.cpu_lines import add_lines, line_dots, line_spreads
+from nmar.kernels.cpu_descend import NEAR, descend_line, empty_lines, flush
+from nmar.kernels.cpu_lines import add_lines, add_moments, line_dots, line_moments
 from nmar.kernels.cpu_math import exp, log
 from nmar.kernels.cpu_tile import (
     COUNT,
@@ -50,7 +50,6 @@ from nmar.kernels.spec import (
     BINOMIAL,
     GAMMA,
     GAUSSIAN,
-    GROUP,
     KNOWN,
     NEGATIVE_BINOMIAL,
     OPEN,
@@ -59,6 +58,7 @@ from nmar.kernels.spec import (
 )
 
 SUMS, CELLS, LINES = range(3)  # what a loop over cells leaves for the data model, see expect_loop
+ASKED = 1 << 17  # numbers of lines that may wait in the cache for their cells
 LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -121,24 +121,17 @@ def _pattern_weights(work, plain, floor, cells, shares):
 
 @fast
 def _data_weights(flags, offset, start, cells, weights, inner, shares, cellwise, firsts):
-    """Weights of the tile's cells as sums use them, or as ``cellwise`` keeps them."""
+    """Weights of the tile's cells as sums use them, and as ``cellwise`` keeps them."""
     for lane in range(cells):
         known = offset[start + lane] if offset.shape[0] > 0 else 0.0
         w1, w2 = weights[0, lane] - weights[1, lane] * known, weights[1, lane]
         if cellwise.shape[1] > 0:
             p = start + lane
             cellwise[0, p], cellwise[1, p], cellwise[2, p] = w1, w2, firsts[0, lane] - known
+            w1 -= w2 * (firsts[0, lane] - known)
         elif flags[ALLOCATE]:
             w1 /= inner[lane]
         shares[0, lane], shares[1, lane] = w1, w2
-
-
-@fast
-def _flush(total, part):
-    """Move what a run of cells added to the float64 sums of the line."""
-    for k in range(total.shape[0]):
-        total[k] += part[k]
-        part[k] = part.dtype.type(0.0)
 
 
 @vectorised
@@ -294,8 +287,11 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
             was gathered is still in cache; ``cellwise`` then holds the first moments after the update and ``spread``
             the variances of the cells' means.
     """
-    W = K + D1 + D2
-    half, nothing = W // 2, 0
+    S, W, nothing = K + D1, K + D1 + D2, 0
+    half = -(-W // 2)  # columns of a line that are asked for while cells are gathered; the rest while they are added
+    quarter, rest = -(-half // 2) if D1 else half, W - half
+    half_line, both = -(-D1 // 2), 2 * D1
+    window = ASKED // max(W, 1)
 
     def expect(
         indptr, indices, values, group, offset, mp, mt, ml, mf, tp, tt, tl, tf,
@@ -304,15 +300,20 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
         prior_mean, prior_precision, free, mean_out, variance_out, log_det, spread,
     ):  # fmt: skip
         log_z, count = 0.0, 0.0
-        parts = np.zeros(_room(K), mp.dtype), np.zeros(_room(D1), mp.dtype), np.zeros(_room(D2), mp.dtype)
-        totals = np.zeros(_room(K)), np.zeros(_room(D1)), np.zeros(_room(D2))
+        sizes = (_room(K), _room(D1), _room(D2), _room(D1) if leaves == LINES else 0)
+        parts = _zeros(sizes, mp.dtype)
+        totals = _zeros(sizes, np.float64)
         work, basis = np.zeros((WORK, TILE)), np.zeros((slopes.shape[0], TILE))
         plain, inner, ys, at = np.ones(TILE), np.ones(TILE), np.ones(TILE), np.zeros(TILE, np.int64)
         firsts, weights, underflow = np.zeros((2, TILE)), np.zeros((2, TILE)), np.zeros(TILE)
         shares, moved = np.zeros(TILE, mp.dtype), np.zeros((2, TILE), mp.dtype)
-        room = np.zeros((GROUP + 2, GROUP), mp.dtype), np.zeros((GROUP + 2, GROUP)), np.zeros((3, GROUP), mp.dtype)
-        n, i, run, done = indices.shape[0], 0, 0, 0
+        room = _line_room(W, D1, mp.dtype)
+        prior, new = (prior_mean, prior_precision, free), (mean_out, variance_out, log_det)
+        sums, moments = (totals[1], totals[2], totals[3]), (cellwise[2], spread)
+        n, i, run, asked = indices.shape[0], 0, 0, 0
         modelled = flags[FAMILY] != UNMODELLED
+        if leaves == LINES:
+            empty_lines(indptr, mp, K, D1, prior, new)
         for t in range((n + TILE - 1) // TILE):
             start = t * TILE
             cells = min(TILE, n - start)
@@ -321,12 +322,16 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                 while start + lane >= indptr[i + 1]:
                     i += 1
                 lo, hi = start + lane, min(indptr[i + 1], start + cells)
-                line_dots(tp, indices, lo, hi, mp, i, 0, K, plain, start, n, nothing, half)
-                line_dots(tp, indices, lo, hi, mp, i, K, D1, inner, start, n, nothing, nothing)
-                if flags[DIAGONAL]:
-                    line_spreads(tp, indices, lo, hi, mp, i, K, D1, firsts[1], start)
+                line_dots(tp, indices, lo, hi, mp, i, 0, K, plain, start, TILE, n, 0, quarter)
+                if not modelled:
+                    pass
+                elif flags[DIAGONAL]:
+                    line_moments(
+                        tp, indices, lo, hi, mp, i, K, S, D1, inner, firsts[1], start, TILE, n, quarter, quarter
+                    )
                 else:
-                    line_dots(tp, indices, lo, hi, mp, i, K + D1, D2, firsts[1], start, n, nothing, nothing)
+                    line_dots(tp, indices, lo, hi, mp, i, K, D1, inner, start, TILE, n, quarter, quarter)
+                    line_dots(tp, indices, lo, hi, mp, i, S, D2, firsts[1], start, 0, 0, 0, nothing)
                 for each in range(lane, hi - start):
                     at[each] = i
                 lane = hi - start
@@ -360,29 +365,46 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
             while line <= i:
                 lo, hi = max(indptr[line], start), min(indptr[line + 1], start + cells)
                 if lo < hi:
-                    add_lines(tp, indices, lo, hi, 0, K, shares, parts[0], start, n, half, W)
+                    soon = _until(indptr, line, hi, asked, n, leaves == LINES)
+                    add_lines(tp, indices, lo, hi, 0, K, shares, parts[0], start, TILE, soon, half, rest)
                     if leaves == SUMS:
-                        add_lines(tp, indices, lo, hi, K, D1, moved[0], parts[1], start, n, nothing, nothing)
-                        add_lines(tp, indices, lo, hi, K + D1, D2, moved[1], parts[2], start, n, nothing, nothing)
+                        add_lines(tp, indices, lo, hi, K, D1, moved[0], parts[1], start, 0, 0, 0, nothing)
+                        add_lines(tp, indices, lo, hi, S, D2, moved[1], parts[2], start, 0, 0, 0, nothing)
+                    if leaves == LINES:
+                        add_moments(
+                            tp, indices, lo, hi, K, S, D1, moved[0], moved[1], parts[1], parts[2], parts[3], start
+                        )  # fmt: skip
                     run += hi - lo
                     ended = hi == indptr[line + 1]
-                    if ended or run >= RUN:
-                        for section in range(3):
-                            _flush(totals[section], parts[section])
+                    if ended or run >= TILE:
+                        for section in range(4):
+                            flush(totals[section], parts[section])
                         run = 0
+                    if ended and leaves == LINES:
+                        begin, asked = _next(indptr, line, asked, start + cells, n, window)
+                        descend_line(
+                            indices, indptr[line], hi, mp, tp, line, K, S, D1, cellwise[1], sums, prior, new, moments,
+                            room, (begin, asked, half), half_line, both,
+                        )  # fmt: skip
                     if ended:
                         _close(totals, mp, line, flags, pattern, first_out, second_out, K, D1, D2, leaves == SUMS)
                 line += 1
-            if leaves == LINES:
-                while done + 1 < indptr.shape[0] and indptr[done + 1] <= start + cells:
-                    descend_line(
-                        indices, indptr[done], indptr[done + 1], mp, tp, np.intp(done), K, D1, cellwise, spread,
-                        prior_mean, prior_precision, free, mean_out, variance_out, log_det, room,
-                    )  # fmt: skip
-                    done += 1
         return log_z, count, False
 
     return _compile(expect)
+
+
+@inlined
+def _zeros(sizes, dtype):
+    return np.zeros(sizes[0], dtype), np.zeros(sizes[1], dtype), np.zeros(sizes[2], dtype), np.zeros(sizes[3], dtype)
+
+
+@inlined
+def _line_room(width, size, dtype):
+    """Room for the update of a diagonal line: vectors of its system, a line laid out like theirs, a tile, sums."""
+    whole = _room(size)
+    vectors, own = np.zeros((5, size)), np.zeros((1, width + LANES), dtype)
+    return vectors, own, np.zeros(TILE), np.zeros(TILE, dtype), np.zeros(whole, dtype), np.zeros(whole)
 
 
 @inlined
@@ -409,15 +431,30 @@ def _close(totals, mp, i, flags, pattern, first_out, second_out, K, D1, D2, sums
             first_out[i, k] = totals[1][k] * (mp[i, K + k] if flags[ALLOCATE] else 1.0)
         for k in range(D2):
             second_out[i, k] = totals[2][k]
-    for section in range(3):
+    for section in range(4):
         for k in range(totals[section].shape[0]):
             totals[section][k] = 0.0
+
+
+@inlined
+def _until(indptr, line, hi, asked, n, updates):
+    """Before which cell a run of cells asks for lines: not at all where the update of its line will, or has."""
+    by_update = hi == indptr[line + 1] and hi - indptr[line] <= NEAR
+    return 0 if updates and (by_update or hi + TILE <= asked) else n
+
+
+@inlined
+def _next(indptr, line, asked, end, n, window):
+    """Cells that are asked for while a line is updated: as many as it has, after those already asked for."""
+    begin = max(asked, end)
+    length = indptr[line + 1] - indptr[line]
+    return begin, asked if length > NEAR else min(begin + length, n, end + window)
 
 
 @cache
 def statistics_loop(K: int, D1: int, D2: int) -> Callable[..., Any]:
     """n-vectors of a block with q(n) held; ``known`` and ``spread`` of the cells' inner products, if any."""
-    W, nothing = K + D1 + D2, 0
+    S, rest, nothing = K + D1, D1 + D2, 0
 
     def statistics(
         indptr, indices, values, group, offset, mp, mf, tp, tf, flags, q, used, known, spread, vectors, by_group
@@ -440,11 +477,11 @@ def statistics_loop(K: int, D1: int, D2: int) -> Callable[..., Any]:
                     while start + lane >= indptr[i + 1]:
                         i += 1
                     lo, hi = start + lane, min(indptr[i + 1], start + cells)
-                    line_dots(tp, indices, lo, hi, mp, i, K, D1, inner, start, n, K, W)
                     if flags[DIAGONAL]:
-                        line_spreads(tp, indices, lo, hi, mp, i, K, D1, firsts[1], start)
+                        line_moments(tp, indices, lo, hi, mp, i, K, S, D1, inner, firsts[1], start, TILE, n, K, rest)
                     else:
-                        line_dots(tp, indices, lo, hi, mp, i, K + D1, D2, firsts[1], start, n, nothing, nothing)
+                        line_dots(tp, indices, lo, hi, mp, i, K, D1, inner, start, TILE, n, K, rest)
+                        line_dots(tp, indices, lo, hi, mp, i, S, D2, firsts[1], start, 0, 0, 0, nothing)
                     for each in range(lane, hi - start):
                         at[each] = i
                     lane = hi - start

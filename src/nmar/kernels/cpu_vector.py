@@ -10,7 +10,8 @@ from __future__ import annotations
 from llvmlite import ir
 from numba.core import cgutils, types
 
-LANES = 16
+from nmar.kernels.spec import VECTOR as LANES
+
 FUSED = ("contract", "reassoc", "nsz")
 WHOLE = ir.IntType(64)
 
@@ -34,7 +35,6 @@ class Writer:
         }
         self.number = context.get_data_type(signature.args[0].dtype)
         self.vector = ir.VectorType(self.number, LANES)
-        self.half = ir.VectorType(self.number, LANES // 2)
         self.size = context.get_abi_sizeof(self.number)
 
     def multiply(self, a, b):
@@ -43,30 +43,11 @@ class Writer:
     def add(self, a, b):
         return self.builder.fadd(a, b, flags=FUSED)
 
-    def subtract(self, a, b):
-        return self.builder.fsub(a, b, flags=FUSED)
-
-    def splat(self, vector, lane, count=LANES):
-        """One lane of a vector in all lanes of another."""
-        return self._pick(vector, ir.Constant(vector.type, ir.Undefined), [lane] * count)
-
-    def upper(self, vector):
-        """The second half of the lanes."""
-        return self._pick(vector, ir.Constant(vector.type, ir.Undefined), range(LANES // 2, LANES))
-
-    def spread(self, scalar, count=LANES):
+    def spread(self, scalar):
         """A scalar in all lanes."""
-        empty = ir.Constant(ir.VectorType(self.number, count), ir.Undefined)
+        empty = ir.Constant(self.vector, ir.Undefined)
         first = self.builder.insert_element(empty, scalar, ir.Constant(ir.IntType(32), 0))
-        return self.splat(first, 0, count)
-
-    def widened(self, vector):
-        """A half vector as the second half of a whole one, zero before; whole ones as they are."""
-        if vector.type.count == LANES:
-            return vector
-        half = LANES // 2
-        zero = ir.Constant(self.half, [0.0] * half)
-        return self._pick(zero, vector, [*range(half), *range(half, LANES)])
+        return self._pick(first, empty, [0] * LANES)
 
     def total(self, vector):
         """Sum of the lanes."""
@@ -100,29 +81,15 @@ class Writer:
         start = builder.gep(builder.bitcast(view.data, ir.IntType(8).as_pointer()), [offset])
         return builder.bitcast(start, self.vector.as_pointer())
 
-    def each(self, place, row, column, lanes):
-        """Some of a vector's numbers one by one, from memory: spreading them over a vector then costs nothing."""
-        start = self.builder.bitcast(self.vector_at(place, row, column), self.number.as_pointer())
-        for lane in lanes:
-            yield lane, self.builder.load(self.builder.gep(start, [whole(lane)]))
-
     def load(self, place, row, column):
         return self.builder.load(self.vector_at(place, row, column), align=self.size)
 
-    def store(self, vector, place, row):
-        """Write a row; a half vector goes to the second half of its lanes."""
-        column = whole(LANES - vector.type.count)
-        pointer = self.builder.bitcast(self.vector_at(place, whole(row), column), vector.type.as_pointer())
-        self.builder.store(vector, pointer, align=self.size)
-
-    def widen(self, scalar):
-        return scalar if self.size == 8 else self.builder.fpext(scalar, ir.DoubleType())
-
-    def later_line(self, place, cell, ahead, hi):
-        """The other side's line of a cell ``ahead`` of this one, or of this one where the cells end before."""
-        builder = self.builder
-        later = builder.add(cell, ir.Constant(cell.type, ahead))
-        return self.line_of(place, builder.select(builder.icmp_signed("<", later, hi), later, cell))
+    def keep(self, scalar, place, index):
+        """``argument[index] = scalar``, widened where the argument is of float64."""
+        pointer = self.scalar_at(place, index)
+        if pointer.type.pointee != scalar.type:
+            scalar = self.builder.fpext(scalar, pointer.type.pointee)
+        self.builder.store(scalar, pointer)
 
     def ask(self, line, columns, level):
         """Ask for columns of a line of the first argument ahead of their use; level 3 is the nearest cache."""

@@ -18,12 +18,12 @@ from nmar.kernels.spec import (
     FAMILIES,
     GAMMA,
     GAUSSIAN,
-    GROUP,
     INVERSE_GAUSSIAN,
     KINDS,
     KNOWN,
     OPEN,
     POISSON,
+    STEPS,
     UNMODELLED,
     Crossing,
     Expectation,
@@ -241,7 +241,7 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
 def descend(
     lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior
 ) -> tuple[Expectation, NormalLines]:
-    """Diagonal normal lines, group by group of coordinates: each group's means at their joint optimum in turn."""
+    """Diagonal normal lines, a few steps of conjugate gradients from where their means are."""
     found = weigh(lines, mine, theirs, crossing)
     assert found.cellwise is not None
     linear, weight, first = found.cellwise
@@ -249,21 +249,32 @@ def descend(
     b = theirs.first[lines.indices].astype(np.float64)
     vb = theirs.second[lines.indices].astype(np.float64)
     free = np.flatnonzero(prior.free)
-    groups = [free[(free >= start) & (free < start + GROUP)] for start in range(0, mean.shape[1], GROUP)]
     for i in range(len(mean)):
         cells = slice(lines.indptr[i], lines.indptr[i + 1])
-        w, expected = weight[cells], first[cells].copy()
-        for group in groups:
-            x, precision = b[cells][:, group], prior.precision[group]
-            noise = w @ vb[cells][:, group]
-            matrix = (x * w[:, None]).T @ x + np.diag(noise + precision)
-            right = (linear[cells] - w * expected) @ x - noise * mean[i, group]
-            step = np.linalg.solve(matrix, right + precision * (prior.mean[group] - mean[i, group]))
-            mean[i, group] += step
-            variance[i, group] = 1.0 / np.diag(matrix)
-            expected += x @ step
+        w, x, precision = weight[cells], b[cells][:, free], prior.precision[free]
+        noise = w @ vb[cells][:, free]
+        matrix = (x * w[:, None]).T @ x + np.diag(noise + precision)
+        right = (linear[cells] - w * first[cells]) @ x - noise * mean[i, free]
+        mean[i, free] += _conjugate(matrix, right + precision * (prior.mean[free] - mean[i, free]))
+        variance[i, free] = 1.0 / np.diag(matrix)
     dtype, log_det = mine.packed.dtype, np.log(variance[:, free]).sum(axis=1)
     return found, NormalLines(mean.astype(dtype), variance.astype(dtype), log_det)
+
+
+def _conjugate(matrix: Array, right: Array) -> Array:
+    """STEPS steps towards matrix⁻¹ right from 0, preconditioned by the diagonal."""
+    found, scale = np.zeros_like(right), np.diag(matrix)
+    direction = right / scale
+    gain = right @ direction
+    for _ in range(STEPS):
+        if not gain > 0.0:
+            break
+        image = matrix @ direction
+        size = (right @ direction) / (direction @ image)
+        found, right = found + size * direction, right - size * image
+        after = right @ (right / scale)
+        direction, gain = right / scale + after / gain * direction, after
+    return found
 
 
 def renew(

@@ -102,7 +102,7 @@ def empty_view(log_weights: Array, sizes: tuple[int, int, int], empty: Callable[
 def _aligned(n: int, width: int, dtype: Any, empty: Callable[..., Array]) -> Array:
     """An array (n, width) on a cache line boundary, zeros after it: kernels read whole vectors past a line's end."""
     size = n * width * dtype.itemsize
-    room = empty((size + CACHE_LINE + GROUP * dtype.itemsize,), np.uint8)
+    room = empty((size + CACHE_LINE + VECTOR * dtype.itemsize,), np.uint8)
     start = -room.ctypes.data % CACHE_LINE
     room[start + size :] = 0
     return room[start : start + size].view(dtype).reshape(n, width)
@@ -233,7 +233,7 @@ class Kernels(Protocol):
     ) -> tuple[Expectation, NormalLines]:
         """As ``expect`` for a diagonal normal side, with its update.
 
-        One pass over groups of GROUP coordinates, the means of each at their joint optimum given the others.
+        The means take STEPS steps of conjugate gradients, preconditioned by the diagonal, towards their joint optimum.
         """
         ...
 
@@ -248,7 +248,8 @@ class Kernels(Protocol):
         ...
 
 
-GROUP = 16  # coordinates of a diagonal line that are solved for jointly
+STEPS = 3  # of conjugate gradients, by which a diagonal line is updated
+VECTOR = 16  # numbers that kernels read at a time
 CACHE_LINE = 64  # bytes
 
 EMPTY_INT = np.empty(0, np.int32)

@@ -9,7 +9,7 @@ Factorization with biases, effects and regression are one model with different c
 Full covariance: features are E[a] and packed E[aa'], so that E[μ] and E[μ²] are plain inner products and the
 update is one solve per line (theory.md, Gaussian crossing). Because the constants sit inside the vectors, the
 covariance between a line's factors and its bias enters the right side by itself.
-Diagonal covariance: features are means and variances; the update is coordinate descent inside the kernel.
+Diagonal covariance: features are means and variances; the update is conjugate gradients inside the kernel.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Bilinear(DataModel):
 
     @property
     def diagonal(self) -> bool:
-        """Coordinate descent on diagonal normal lines."""
+        """Conjugate gradients on diagonal normal lines."""
         return self.covariance == "diagonal"
 
     @property
