@@ -28,9 +28,9 @@ class CountedPattern(Pattern):
 
     scale: float = 1.0
 
-    def update(self, side: PatternSide, allocated: Array, exposure: Array, kernels: Kernels) -> PatternSide:
+    def update(self, side: PatternSide, allocated: Array, exposure: Array, kernels: Kernels, new: PatternSide) -> None:
         """As :meth:`Pattern.update` of ``scale`` times as many lines."""
-        return super().update(side, self.scale * allocated, self.scale * self._exposed(exposure), kernels)
+        super().update(side, self.scale * allocated, self.scale * self._exposed(exposure), kernels, new)
 
     def _exposed(self, exposure: Array) -> Array:
         return exposure
@@ -65,20 +65,20 @@ class CountedKernels:
         """The sums given are scaled already."""
         return self.kernels.solve_normal(linear, quadratic, constant, prior)
 
-    def renew(self, *given: Any) -> Any:
+    def renew(self, *given: Any) -> None:
         """As the kernels' own: the pattern scales what it hands over."""
-        return self.kernels.renew(*given)
+        self.kernels.renew(*given)
 
     def tabulate(self, shape: Array, rate: Array) -> GammaTable:
         """As the kernels' own."""
         return self.kernels.tabulate(shape, rate)
 
     def descend(
-        self, lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior
+        self, lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior, steps: int
     ) -> tuple[Expectation, NormalLines]:
         """Conjugate gradients with scaled weights: ω and ωt come from these tables, f(n) does not."""
         tables = {name: self.scale * getattr(crossing, name) for name in ("linear", "shift", "quadratic")}
-        return self.kernels.descend(lines, mine, theirs, crossing._replace(**tables), prior)
+        return self.kernels.descend(lines, mine, theirs, crossing._replace(**tables), prior, steps)
 
 
 @dataclass(frozen=True, eq=False)

@@ -70,7 +70,13 @@ NO_PRIOR = NormalPrior(np.empty(0), np.empty(0), np.empty(0, np.bool_))
 
 
 def _expect(
-    lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, leaves: int, prior: NormalPrior = NO_PRIOR
+    lines: Lines,
+    mine: SideView,
+    theirs: SideView,
+    crossing: Crossing,
+    leaves: int,
+    prior: NormalPrior = NO_PRIOR,
+    steps: int = 0,
 ) -> tuple[Expectation, NormalLines]:
     """E-step of a block; see cpu_loops.expect_loop for what it leaves. New means and variances where it has any."""
     n, (K, D1, D2) = len(lines.indptr) - 1, mine.sizes
@@ -84,7 +90,7 @@ def _expect(
     probability, used = _held(lines, crossing)
     log_z, count, short = expect_loop(K, D1, D2, leaves)(
         *lines, *_sides(mine, theirs), *_law(crossing), _floor(mine.packed.dtype),
-        pattern, linear, quadratic, cellwise, probability, used, *prior, mean, variance, log_det, spread,
+        pattern, linear, quadratic, cellwise, probability, used, *prior, steps, mean, variance, log_det, spread,
     )  # fmt: skip
     found = Expectation(pattern, linear, quadratic, log_z, count, probability, used, short)
     if leaves == CELLS:
@@ -105,10 +111,10 @@ def weigh(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) ->
 
 
 def descend(
-    lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior
+    lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior, steps: int
 ) -> tuple[Expectation, NormalLines]:
     """E-step and conjugate gradients on diagonal normal lines; see spec.py."""
-    return _expect(lines, mine, theirs, crossing, LINES, prior)
+    return _expect(lines, mine, theirs, crossing, LINES, prior, steps)
 
 
 def statistics(
@@ -135,23 +141,21 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
 
 
 def renew(
-    allocated: Array, exposure: Array, activity: Array, prior_shape: float, dtype: Any
-) -> tuple[Array, Array, GammaTable]:
+    allocated: Array,
+    exposure: Array,
+    activity: Array,
+    prior_shape: float,
+    shape: Array,
+    rate: Array,
+    table: GammaTable,
+) -> None:
     """New gamma factors and their table in one pass; see spec.py."""
-    n, K = allocated.shape
-    shape, rate = (np.empty((n, K), dtype) for _ in range(2))
-    table = _empty_table(shape)
     renew_lines(allocated, exposure, activity, prior_shape, shape, rate, *table)
-    return shape, rate, table
 
 
 def tabulate(shape: Array, rate: Array) -> GammaTable:
     """E[log u] and totals; see spec.py."""
-    table = _empty_table(shape)
+    n = len(shape)
+    table = GammaTable(np.empty_like(shape), np.empty_like(shape), np.empty(n, shape.dtype), np.empty((n, 3)))
     tabulate_lines(shape, rate, *table)
     return table
-
-
-def _empty_table(shape: Array) -> GammaTable:
-    n = len(shape)
-    return GammaTable(np.empty_like(shape), np.empty_like(shape), np.empty(n, shape.dtype), np.empty((n, 3)))

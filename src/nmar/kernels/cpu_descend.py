@@ -15,7 +15,6 @@ from nmar.kernels.cpu_base import compiled, fast, inlined
 from nmar.kernels.cpu_lines import add_lines, line_dots, line_moments
 from nmar.kernels.cpu_math import log
 from nmar.kernels.cpu_tile import TILE
-from nmar.kernels.spec import STEPS
 
 SPAN = 32  # cells whose lines stay in the first cache
 NEAR = 512  # cells whose lines stay in the second cache
@@ -24,30 +23,31 @@ RIGHT, DIAGONAL, EXTRA, DIRECTION, IMAGE = range(5)
 
 @inlined
 def descend_line(
-    indices, lo, hi, mine, theirs, i, K, S, D, weight, sums, prior, new, cells, room, ask, HALF, BOTH
+    indices, lo, hi, mine, theirs, i, K, S, D, weight, sums, prior, steps, new, cells, room, ask, SHARE, BOTH
 ):  # fmt: skip
     """New means and variances of line i, whose cells are ``lo`` … ``hi``, and both moments of its cells after them.
 
     Enters: ``weight`` ω of the cells; in ``sums`` Σ (ωt − ωμ) b, Σ ω b² and Σ ω Var[b] of the line; its ``prior``
     (spec.NormalPrior). Leaves: the line in ``new`` (spec.NormalLines); in ``cells`` E[μ] and its variance. Means begin
     at column K of a line and variances at column S. Meanwhile cells that come next are asked for (``ask``: from which
-    to which, from which column on), where this line's own cells stay in cache. HALF is D / 2 and BOTH 2 D, rounded up.
+    to which, from which column on), where this line's own cells stay in cache: SHARE columns in each of two steps. Of
+    a longer line its own cells are asked for again, BOTH columns for the moments.
     """
     vectors, own, dots, shares, part, total = room
     mean, variance, log_det = new
     log_det[i], gain = _prepare(i, K, D, mine, sums, prior, mean, variance, vectors, own)
     far, free = hi - lo > NEAR, prior[2]
-    for step in range(STEPS):
+    for step in range(steps):
         if not gain > 0.0:
             break
-        later, until, column = (TILE, hi, K) if far else (ask[0] - lo, ask[1], ask[2] + step * HALF)
+        later, until, column = (TILE, hi, K) if far else (ask[0] - lo, ask[1] if step < 2 else 0, ask[2] + step * SHARE)
         also = hi if far else 0
         for start in range(lo, hi, SPAN):
             stop = min(start + SPAN, hi)
-            line_dots(theirs, indices, start, stop, own, 0, K, D, dots, start, later, until, column, HALF)
+            line_dots(theirs, indices, start, stop, own, 0, K, D, dots, start, later, until, column, SHARE)
             for lane in range(stop - start):
                 shares[lane] = weight[start + lane] * dots[lane]
-            add_lines(theirs, indices, start, stop, K, D, shares, part, start, TILE, also, K + HALF, HALF)
+            add_lines(theirs, indices, start, stop, K, D, shares, part, start, TILE, also, K + SHARE, SHARE)
             if (stop - lo) % TILE == 0 or stop == hi:
                 flush(total, part)
         gain = _step(i, K, D, gain, free, total, mean, vectors, own)

@@ -11,10 +11,12 @@ import math
 import numpy as np
 
 from nmar.kernels.cpu_base import exact, fast, vectorised
-from nmar.kernels.cpu_math import exp, log
+from nmar.kernels.cpu_math import bits_of, from_bits, log, storage_exp, storage_log
 
 SHIFT = 8.0
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+LN2 = math.log(2.0)
+MULTIPLIED = 512  # mantissas, each below 2: their product is far from overflow
 
 
 @exact
@@ -55,7 +57,9 @@ def _stirling_series(inverse):
 
 @exact
 def gamma_moments(a, b):
-    """E[u], E[log u] and E[log q(u)] of u ~ Ga(a, b), with one division.
+    """Of u ~ Ga(a, b), with one division: E[u]; E[log u] as log p + q; E[log q(u)] as ½ log p' + q'.
+
+    Returns E[u], p, q, p', q'. Logarithms are left to the caller, who can take those of products.
 
     E[log q] = log β + (α − 1)ψ(α) − α − log Γ(α). With both functions at x = α + 8 their logarithms meet in one:
     log x has the factor (α − 1) − (x − ½) = −8½, and log Π(α + i) and log β have 1.
@@ -68,9 +72,9 @@ def gamma_moments(a, b):
     eighth = inverse * inverse
     eighth *= eighth
     eighth *= eighth
-    logs = log(b * (product * eighth) * math.sqrt(inverse))
-    entropy = logs + (a - 1.0) * series + SHIFT - HALF_LOG_2PI - _stirling_series(inverse)
-    return a * per_rate, log(x * per_rate) + series, entropy
+    ratio = b * (product * eighth)
+    entropy = (a - 1.0) * series + SHIFT - HALF_LOG_2PI - _stirling_series(inverse)
+    return a * per_rate, x * per_rate, series, ratio * ratio * inverse, entropy
 
 
 @fast
@@ -82,45 +86,66 @@ def _sum(values):
 
 
 @fast
+def sum_of_logs(values):
+    """Σ log of positive normal numbers: their exponents are added and their mantissas multiplied."""
+    total = 0.0
+    for start in range(0, values.shape[0], MULTIPLIED):
+        part = values[start : start + MULTIPLIED]
+        exponents, product = 0, 1.0
+        for k in range(part.shape[0]):
+            bits = bits_of(part[k])
+            exponents += bits >> 52
+            product *= from_bits((bits & 0x000FFFFFFFFFFFFF) | 0x3FF0000000000000)
+        total += log(product) + LN2 * (exponents - 1023 * part.shape[0])
+    return total
+
+
+@fast
 def _largest(values):
-    highest = -np.inf
+    highest = values[0]
     for k in range(values.shape[0]):
         highest = max(highest, values[k])
     return highest
 
 
 @vectorised
-def _tabulate_line(shape, rate, i, table, room):
+def _tabulate_line(shape, rate, i, table, room, stored):
     """The table of a line (spec.GammaTable): the functions first, then what goes over the whole line."""
     log_mean, scaled, top, totals = table
     for k in range(shape.shape[1]):
         a, b = np.float64(shape[i, k]), np.float64(rate[i, k])
-        room[2, k], room[1, k], room[0, k] = gamma_moments(a, b)
-        log_mean[i, k] = room[1, k]
-    for total in range(3):
-        totals[i, total] = _sum(room[total])
-    top[i] = _largest(room[1])
-    highest = np.float64(top[i])  # as it is stored
+        room[0, k], room[1, k], room[2, k], room[3, k], room[4, k] = gamma_moments(a, b)
     for k in range(shape.shape[1]):
-        scaled[i, k] = exp(room[1, k] - highest)
+        stored[0, k], stored[1, k] = room[1, k], room[2, k]
+    totals[i, 0] = 0.5 * sum_of_logs(room[3]) + _sum(room[4])
+    totals[i, 1] = sum_of_logs(room[1]) + _sum(room[2])
+    totals[i, 2] = _sum(room[0])
+    for k in range(shape.shape[1]):
+        log_mean[i, k] = storage_log(stored[0, k]) + stored[1, k]
+    highest = _largest(log_mean[i])
+    top[i] = highest
+    for k in range(shape.shape[1]):
+        scaled[i, k] = storage_exp(log_mean[i, k] - highest)
 
 
 @vectorised
 def tabulate_lines(shape, rate, log_mean, scaled, top, totals):
     """The table of every line."""
-    room, table = np.empty((3, shape.shape[1])), (log_mean, scaled, top, totals)
+    room, stored = np.empty((5, shape.shape[1])), np.empty((2, shape.shape[1]), shape.dtype)
+    table = log_mean, scaled, top, totals
     for i in range(shape.shape[0]):
-        _tabulate_line(shape, rate, i, table, room)
+        _tabulate_line(shape, rate, i, table, room, stored)
 
 
 @vectorised
 def renew_lines(allocated, exposure, activity, prior_shape, shape, rate, log_mean, scaled, top, totals):
     """α = prior + allocated, β = E[r] + exposure (one line for all, or one each), and their table."""
-    room, table = np.empty((3, shape.shape[1])), (log_mean, scaled, top, totals)
+    room, stored = np.empty((5, shape.shape[1])), np.empty((2, shape.shape[1]), shape.dtype)
+    table = log_mean, scaled, top, totals
     common = exposure.shape[0] == 1
     for i in range(allocated.shape[0]):
         at = 0 if common else i
         for k in range(allocated.shape[1]):
             shape[i, k] = prior_shape + allocated[i, k]
             rate[i, k] = activity[i] + exposure[at, k]
-        _tabulate_line(shape, rate, i, table, room)
+        _tabulate_line(shape, rate, i, table, room, stored)

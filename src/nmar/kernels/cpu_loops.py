@@ -28,8 +28,9 @@ from nmar.kernels.cpu_cell import (
     stream,
 )
 from nmar.kernels.cpu_descend import NEAR, descend_line, empty_lines, flush
+from nmar.kernels.cpu_gamma import sum_of_logs
 from nmar.kernels.cpu_lines import add_lines, add_moments, line_dots, line_moments
-from nmar.kernels.cpu_math import exp, log
+from nmar.kernels.cpu_math import exp, expm1, log
 from nmar.kernels.cpu_tile import (
     COUNT,
     LOG_S,
@@ -37,8 +38,10 @@ from nmar.kernels.cpu_tile import (
     LT,
     MEAN,
     OWN,
+    TERM,
     TILE,
     TM,
+    TOP,
     WORK,
     S,
     closed_tile,
@@ -59,6 +62,7 @@ from nmar.kernels.spec import (
 
 SUMS, CELLS, LINES = range(3)  # what a loop over cells leaves for the data model, see expect_loop
 ASKED = 1 << 17  # numbers of lines that may wait in the cache for their cells
+LEAST = 1e-290  # of s: below, its logarithm is looked at
 LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -238,14 +242,35 @@ def _count_tile(
     return True
 
 
-@vectorised
-def _count_alone(work):
-    """E[n] and log Z of a tile whose cells have no values: n is zero-truncated Poisson."""
-    truncation(work)
+@compiled
+def _count_alone(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl):
+    """E[n] of a tile whose cells have no values, n being zero-truncated Poisson. Returns Σ log Z = Σ log(e^s − 1).
+
+    s is found without its logarithm, which is left in LOG_S for the cells whose inner product underflowed.
+    """
+    for lane in range(cells):
+        work[TOP, lane] = np.float64(mt[at[lane]]) + np.float64(tt[indices[start + lane]])
+    _truncated(work, plain)
+    for lane in range(cells):
+        if not (plain[lane] > floor and work[S, lane] > LEAST):
+            log_s = _log_sum(ml, at[lane], tl, indices[start + lane])
+            s = math.exp(log_s)
+            work[LOG_S, lane], work[S, lane] = log_s, 0.5 * s + log_s  # log(e^s − 1) of a tiny s, but for log 1
+            work[TM, lane], work[TERM, lane] = 1.0 + 0.5 * s, 1.0
+    for lane in range(cells, TILE):
+        work[S, lane], work[TERM, lane] = 0.0, 1.0
     for lane in range(TILE):
-        work[MEAN, lane] = work[TM, lane]
-        work[COUNT, lane] = work[TM, lane]
-        work[LOG_Z, lane] = work[LT, lane]
+        work[MEAN, lane], work[COUNT, lane] = work[TM, lane], work[TM, lane]
+    return sum_of_logs(work[TERM]) + _sum(work[S], TILE)
+
+
+@vectorised
+def _truncated(work, plain):
+    """s, 1 − e^{−s} (TERM) and their ratio E[n] (TM) of every lane, the largest weights being in TOP."""
+    for lane in range(TILE):
+        s = plain[lane] * exp(work[TOP, lane])
+        above = -expm1(-s)
+        work[S, lane], work[TERM, lane], work[TM, lane] = s, above, s / above
 
 
 @compiled
@@ -287,17 +312,17 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
             was gathered is still in cache; ``cellwise`` then holds the first moments after the update and ``spread``
             the variances of the cells' means.
     """
-    S, W, nothing = K + D1, K + D1 + D2, 0
+    second, W, nothing = K + D1, K + D1 + D2, 0
     half = -(-W // 2)  # columns of a line that are asked for while cells are gathered; the rest while they are added
     quarter, rest = -(-half // 2) if D1 else half, W - half
-    half_line, both = -(-D1 // 2), 2 * D1
+    share, both = max(-(-rest // 2), -(-D1 // 2)), 2 * D1
     window = ASKED // max(W, 1)
 
     def expect(
         indptr, indices, values, group, offset, mp, mt, ml, mf, tp, tt, tl, tf,
         flags, numbers, log_factorial, slopes, linear, shift, quadratic, by_value,
         floor, pattern, first_out, second_out, cellwise, q, used,
-        prior_mean, prior_precision, free, mean_out, variance_out, log_det, spread,
+        prior_mean, prior_precision, free, steps, mean_out, variance_out, log_det, spread,
     ):  # fmt: skip
         log_z, count = 0.0, 0.0
         sizes = (_room(K), _room(D1), _room(D2), _room(D1) if leaves == LINES else 0)
@@ -327,11 +352,11 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                     pass
                 elif flags[DIAGONAL]:
                     line_moments(
-                        tp, indices, lo, hi, mp, i, K, S, D1, inner, firsts[1], start, TILE, n, quarter, quarter
+                        tp, indices, lo, hi, mp, i, K, second, D1, inner, firsts[1], start, TILE, n, quarter, quarter
                     )
                 else:
                     line_dots(tp, indices, lo, hi, mp, i, K, D1, inner, start, TILE, n, quarter, quarter)
-                    line_dots(tp, indices, lo, hi, mp, i, S, D2, firsts[1], start, 0, 0, 0, nothing)
+                    line_dots(tp, indices, lo, hi, mp, i, second, D2, firsts[1], start, 0, 0, 0, nothing)
                 for each in range(lane, hi - start):
                     at[each] = i
                 lane = hi - start
@@ -340,23 +365,25 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
             if modelled:
                 _finish_moments(flags, offset, start, cells, mf, tf, at, indices, tile)
                 _fill_basis(flags, ys, firsts, basis, work[OWN])
-            _log_rates(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl)
-            for each in range(TILE):
-                underflow[each] = work[LOG_S, each]
-            if cells < TILE:
-                prepare(work, cells)
-            if not modelled:
-                _count_alone(work)
-            elif not _count_tile(
-                flags, numbers, log_factorial, slopes, by_value, values, group, start, cells, basis, firsts,
-                work, q, t, used,
-            ):  # fmt: skip
-                return 0.0, 0.0, True
+                _log_rates(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl)
+                for each in range(TILE):
+                    underflow[each] = work[LOG_S, each]
+                if cells < TILE:
+                    prepare(work, cells)
+                if not _count_tile(
+                    flags, numbers, log_factorial, slopes, by_value, values, group, start, cells, basis, firsts,
+                    work, q, t, used,
+                ):  # fmt: skip
+                    return 0.0, 0.0, True
+                log_z += _sum(work[LOG_Z], cells)
+            else:
+                log_z += _count_alone(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl)
+                for each in range(cells):
+                    underflow[each] = work[LOG_S, each]
             _pattern_weights(work, plain, floor, cells, shares)
             if modelled:
                 _cross_tile(flags, linear, shift, quadratic, values, group, start, cells, q, t, used, weights)
                 _data_weights(flags, offset, start, cells, weights, inner, moved, cellwise, firsts)
-            log_z += _sum(work[LOG_Z], cells)
             count += _sum(work[COUNT], cells)
             for lane in range(cells):
                 if not plain[lane] > floor:
@@ -369,10 +396,10 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                     add_lines(tp, indices, lo, hi, 0, K, shares, parts[0], start, TILE, soon, half, rest)
                     if leaves == SUMS:
                         add_lines(tp, indices, lo, hi, K, D1, moved[0], parts[1], start, 0, 0, 0, nothing)
-                        add_lines(tp, indices, lo, hi, S, D2, moved[1], parts[2], start, 0, 0, 0, nothing)
+                        add_lines(tp, indices, lo, hi, second, D2, moved[1], parts[2], start, 0, 0, 0, nothing)
                     if leaves == LINES:
                         add_moments(
-                            tp, indices, lo, hi, K, S, D1, moved[0], moved[1], parts[1], parts[2], parts[3], start
+                            tp, indices, lo, hi, K, second, D1, moved[0], moved[1], parts[1], parts[2], parts[3], start
                         )  # fmt: skip
                     run += hi - lo
                     ended = hi == indptr[line + 1]
@@ -383,8 +410,8 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                     if ended and leaves == LINES:
                         begin, asked = _next(indptr, line, asked, start + cells, n, window)
                         descend_line(
-                            indices, indptr[line], hi, mp, tp, line, K, S, D1, cellwise[1], sums, prior, new, moments,
-                            room, (begin, asked, half), half_line, both,
+                            indices, indptr[line], hi, mp, tp, line, K, second, D1, cellwise[1], sums, prior, steps,
+                            new, moments, room, (begin, asked, half), share, both,
                         )  # fmt: skip
                     if ended:
                         _close(totals, mp, line, flags, pattern, first_out, second_out, K, D1, D2, leaves == SUMS)
@@ -454,7 +481,7 @@ def _next(indptr, line, asked, end, n, window):
 @cache
 def statistics_loop(K: int, D1: int, D2: int) -> Callable[..., Any]:
     """n-vectors of a block with q(n) held; ``known`` and ``spread`` of the cells' inner products, if any."""
-    S, rest, nothing = K + D1, D1 + D2, 0
+    second, rest, nothing = K + D1, D1 + D2, 0
 
     def statistics(
         indptr, indices, values, group, offset, mp, mf, tp, tf, flags, q, used, known, spread, vectors, by_group
@@ -478,10 +505,12 @@ def statistics_loop(K: int, D1: int, D2: int) -> Callable[..., Any]:
                         i += 1
                     lo, hi = start + lane, min(indptr[i + 1], start + cells)
                     if flags[DIAGONAL]:
-                        line_moments(tp, indices, lo, hi, mp, i, K, S, D1, inner, firsts[1], start, TILE, n, K, rest)
+                        line_moments(
+                            tp, indices, lo, hi, mp, i, K, second, D1, inner, firsts[1], start, TILE, n, K, rest
+                        )
                     else:
                         line_dots(tp, indices, lo, hi, mp, i, K, D1, inner, start, TILE, n, K, rest)
-                        line_dots(tp, indices, lo, hi, mp, i, S, D2, firsts[1], start, 0, 0, 0, nothing)
+                        line_dots(tp, indices, lo, hi, mp, i, second, D2, firsts[1], start, 0, 0, 0, nothing)
                     for each in range(lane, hi - start):
                         at[each] = i
                     lane = hi - start

@@ -1,4 +1,4 @@
-"""Compiled elementary functions that LLVM can vectorise: exp, expm1 and log of float64.
+"""Compiled elementary functions that LLVM can vectorise: exp, expm1 and log of float64; exp and log of float32.
 
 Written as straight-line arithmetic (range reduction and a polynomial), so that a loop over a tile of cells becomes
 vector instructions on any CPU; calls into the C library would be made one by one. Errors are a few ulp.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from llvmlite import ir
 from numba.core import types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from nmar.kernels.cpu_base import exact
 
@@ -22,7 +23,27 @@ TWO = math.sqrt(2.0)
 
 
 @intrinsic
-def _bits(typing_context, x):
+def _bits_single(typing_context, x):
+    """The bits of a float32 as int32."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.IntType(32))
+
+    return types.int32(types.float32), generate
+
+
+@intrinsic
+def _single_from_bits(typing_context, x):
+    """A float32 from its bits."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.FloatType())
+
+    return types.float32(types.int32), generate
+
+
+@intrinsic
+def bits_of(typing_context, x):
     """The bits of a float64 as int64."""
 
     def generate(context, builder, signature, arguments):
@@ -32,7 +53,7 @@ def _bits(typing_context, x):
 
 
 @intrinsic
-def _from_bits(typing_context, x):
+def from_bits(typing_context, x):
     """A float64 from its bits."""
 
     def generate(context, builder, signature, arguments):
@@ -65,7 +86,7 @@ def exp(x):
     x = min(max(x, LOWEST), HIGHEST)
     n = math.floor(x * LOG2_E + 0.5)
     r = (x - n * LN2_HIGH) - n * LN2_LOW
-    return (1.0 + _exp_reduced(r)) * _from_bits((types.int64(types.int32(n)) + 1023) << 52)
+    return (1.0 + _exp_reduced(r)) * from_bits((types.int64(types.int32(n)) + 1023) << 52)
 
 
 @exact
@@ -74,16 +95,16 @@ def expm1(x):
     x = max(x, LOWEST)
     n = math.floor(x * LOG2_E + 0.5)
     r = (x - n * LN2_HIGH) - n * LN2_LOW
-    scale = _from_bits((types.int64(types.int32(n)) + 1023) << 52)
+    scale = from_bits((types.int64(types.int32(n)) + 1023) << 52)
     return scale * _exp_reduced(r) + (scale - 1.0)
 
 
 @exact
 def log(x):
     """Natural logarithm of a positive normal number."""
-    bits = _bits(x)
+    bits = bits_of(x)
     exponent = (bits >> 52) - 1023
-    m = _from_bits((bits & 0x000FFFFFFFFFFFFF) | 0x3FF0000000000000)  # in [1, 2)
+    m = from_bits((bits & 0x000FFFFFFFFFFFFF) | 0x3FF0000000000000)  # in [1, 2)
     big = m > TWO
     m = 0.5 * m if big else m
     e = float(types.int32(exponent)) + (1.0 if big else 0.0)
@@ -102,3 +123,66 @@ def log(x):
     p = p * z + 1.0 / 5.0
     p = p * z + 1.0 / 3.0
     return e * LN2_HIGH + (e * LN2_LOW + (2.0 * s + 2.0 * s * z * p))
+
+
+def _single(*numbers):
+    return tuple(np.float32(number) for number in numbers)
+
+
+ONE, HALF, TWO_SINGLE, ROOT = _single(1.0, 0.5, 2.0, TWO)
+LOG2_E_SINGLE, LN2_HIGH_SINGLE, LN2_LOW_SINGLE = _single(LOG2_E, 0.693359375, -2.12194440e-4)  # 9 bits, the rest
+LOWEST_SINGLE, HIGHEST_SINGLE = _single(-87.0, 88.0)
+EXP_TERMS = _single(1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2)
+LOG_TERMS = _single(2 / 11, 2 / 9, 2 / 7, 2 / 5, 2 / 3)
+
+
+@exact
+def exp_single(x):
+    """e^x of a float32; below −87 a number near the smallest normal one, above 88 near the largest."""
+    x = min(max(x, LOWEST_SINGLE), HIGHEST_SINGLE)
+    n = np.float32(math.floor(x * LOG2_E_SINGLE + HALF))
+    r = (x - n * LN2_HIGH_SINGLE) - n * LN2_LOW_SINGLE
+    p = EXP_TERMS[0]
+    p = p * r + EXP_TERMS[1]
+    p = p * r + EXP_TERMS[2]
+    p = p * r + EXP_TERMS[3]
+    p = p * r + EXP_TERMS[4]
+    p = p * r + EXP_TERMS[5]
+    return (ONE + (r + r * r * p)) * _single_from_bits(types.int32((types.int32(n) + 127) << 23))
+
+
+@exact
+def log_single(x):
+    """Natural logarithm of a positive normal float32."""
+    bits = _bits_single(x)
+    m = _single_from_bits(types.int32((bits & 0x007FFFFF) | 0x3F800000))  # in [1, 2)
+    big = m > ROOT
+    m = HALF * m if big else m
+    e = np.float32((bits >> 23) - 127) + (ONE if big else np.float32(0.0))
+    f = m - ONE
+    s = f / (TWO_SINGLE + f)
+    z = s * s
+    p = LOG_TERMS[0]
+    p = p * z + LOG_TERMS[1]
+    p = p * z + LOG_TERMS[2]
+    p = p * z + LOG_TERMS[3]
+    p = p * z + LOG_TERMS[4]
+    return e * LN2_HIGH_SINGLE + (e * LN2_LOW_SINGLE + (TWO_SINGLE * s + s * z * p))
+
+
+def storage_exp(x):
+    """e^x in the type of x."""
+
+
+def storage_log(x):
+    """log x in the type of x."""
+
+
+@overload(storage_exp, jit_options={"forceinline": True, "fastmath": {"contract"}})
+def _storage_exp(x):
+    return (lambda x: exp_single(x)) if x == types.float32 else (lambda x: exp(x))
+
+
+@overload(storage_log, jit_options={"forceinline": True, "fastmath": {"contract"}})
+def _storage_log(x):
+    return (lambda x: log_single(x)) if x == types.float32 else (lambda x: log(x))

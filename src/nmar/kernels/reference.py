@@ -23,7 +23,6 @@ from nmar.kernels.spec import (
     KNOWN,
     OPEN,
     POISSON,
-    STEPS,
     UNMODELLED,
     Crossing,
     Expectation,
@@ -239,7 +238,7 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
 
 
 def descend(
-    lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior
+    lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior, steps: int
 ) -> tuple[Expectation, NormalLines]:
     """Diagonal normal lines, a few steps of conjugate gradients from where their means are."""
     found = weigh(lines, mine, theirs, crossing)
@@ -255,18 +254,18 @@ def descend(
         noise = w @ vb[cells][:, free]
         matrix = (x * w[:, None]).T @ x + np.diag(noise + precision)
         right = (linear[cells] - w * first[cells]) @ x - noise * mean[i, free]
-        mean[i, free] += _conjugate(matrix, right + precision * (prior.mean[free] - mean[i, free]))
+        mean[i, free] += _conjugate(matrix, right + precision * (prior.mean[free] - mean[i, free]), steps)
         variance[i, free] = 1.0 / np.diag(matrix)
     dtype, log_det = mine.packed.dtype, np.log(variance[:, free]).sum(axis=1)
     return found, NormalLines(mean.astype(dtype), variance.astype(dtype), log_det)
 
 
-def _conjugate(matrix: Array, right: Array) -> Array:
-    """STEPS steps towards matrix⁻¹ right from 0, preconditioned by the diagonal."""
+def _conjugate(matrix: Array, right: Array, steps: int) -> Array:
+    """Steps towards matrix⁻¹ right from 0, preconditioned by the diagonal."""
     found, scale = np.zeros_like(right), np.diag(matrix)
     direction = right / scale
     gain = right @ direction
-    for _ in range(STEPS):
+    for _ in range(steps):
         if not gain > 0.0:
             break
         image = matrix @ direction
@@ -278,12 +277,19 @@ def _conjugate(matrix: Array, right: Array) -> Array:
 
 
 def renew(
-    allocated: Array, exposure: Array, activity: Array, prior_shape: float, dtype: Any
-) -> tuple[Array, Array, GammaTable]:
+    allocated: Array,
+    exposure: Array,
+    activity: Array,
+    prior_shape: float,
+    shape: Array,
+    rate: Array,
+    table: GammaTable,
+) -> None:
     """New gamma factors as they are stored, and their table."""
-    shape = (prior_shape + allocated).astype(dtype)
-    rate = (activity[:, None] + exposure).astype(dtype)
-    return shape, rate, tabulate(shape, rate)
+    shape[:] = prior_shape + allocated
+    rate[:] = activity[:, None] + exposure
+    for room, found in zip(table, tabulate(shape, rate), strict=True):
+        room[:] = found
 
 
 def tabulate(shape: Array, rate: Array) -> GammaTable:

@@ -229,18 +229,26 @@ class Kernels(Protocol):
         ...
 
     def descend(
-        self, lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior
+        self, lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior, steps: int
     ) -> tuple[Expectation, NormalLines]:
         """As ``expect`` for a diagonal normal side, with its update.
 
-        The means take STEPS steps of conjugate gradients, preconditioned by the diagonal, towards their joint optimum.
+        The means take ``steps`` of conjugate gradients, preconditioned by the diagonal, towards their joint optimum.
         """
         ...
 
     def renew(
-        self, allocated: Array, exposure: Array, activity: Array, prior_shape: float, dtype: Any
-    ) -> tuple[Array, Array, GammaTable]:
-        """Gamma factors, tabulated: shape = prior + allocated (n, K), rate = activity (n,) + exposure (1 or n, K)."""
+        self,
+        allocated: Array,
+        exposure: Array,
+        activity: Array,
+        prior_shape: float,
+        shape: Array,
+        rate: Array,
+        table: GammaTable,
+    ) -> None:
+        """Write gamma factors, tabulated: prior + ``allocated`` (n, K) to ``shape``, ``activity`` (n,) + ``exposure``
+        (1 or n, K) to ``rate``."""
         ...
 
     def tabulate(self, shape: Array, rate: Array) -> GammaTable:
@@ -248,7 +256,6 @@ class Kernels(Protocol):
         ...
 
 
-STEPS = 3  # of conjugate gradients, by which a diagonal line is updated
 VECTOR = 16  # numbers that kernels read at a time
 CACHE_LINE = 64  # bytes
 

@@ -74,11 +74,13 @@ class Bilinear(DataModel):
     axes : coordinates of rows and of columns
     covariance : "full" or "diagonal"
     rank : how many leading coordinates are latent factors on both sides (they need a random start)
+    steps : of conjugate gradients, by which a diagonal line is updated. More of them hardly save sweeps
     """
 
     axes: tuple[Coordinates, Coordinates]
     covariance: str = "full"
     rank: int = 0
+    steps: int = 2
 
     @property
     def diagonal(self) -> bool:
@@ -204,7 +206,7 @@ class Bilinear(DataModel):
             return super().advance(kernels, block, side, axis, shared)
         prior = self.prior(axis, shared)
         if self.axes[1 - axis].known is None or self.size < DUAL:
-            found, lines = kernels.descend(*block, prior)
+            found, lines = kernels.descend(*block, prior, self.steps)
             return found, side if found.short else NormalFactor(*lines)
         found = kernels.weigh(*block)
         return found, side if found.short else solve_dual(block, found.cellwise, prior)

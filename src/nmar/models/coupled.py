@@ -400,10 +400,13 @@ def _half_sweep(axis: int, state: State, around: Around, given: SideView | None)
     observed, law, shared = around.observed, around.law, state.shared
     theirs = whole_view(state.sides[1 - axis], 1 - axis, around, shared) if given is None else given
     table = crossing(law, shared, observed.distinct)
-    room = Room(len(state.sides[axis].pattern.weights.shape), around.executor)
-    half = HalfSweep(axis, state, around, theirs, table, exposure(axis, state, observed.hidden), given is None, room)
+    old = state.sides[axis].pattern
+    room = Room(len(old.weights.shape), around.executor)
+    pattern = old if law.pattern_fixed else old.room(around.executor.empty)
+    exposed = exposure(axis, state, observed.hidden)
+    half = HalfSweep(axis, state, around, theirs, table, exposed, given is None, pattern, room)
     done = half.run(block_size(observed.cells, table))
-    return room.record, _gather(done, axis, observed, law, shared)
+    return Pair(pattern, room.record), _gather(done, axis, observed, law, shared)
 
 
 @dataclass(frozen=True, eq=False)
@@ -416,6 +419,8 @@ class HalfSweep:
     table : the shared law of a cell
     exposed : what the lines are exposed to
     learns : n-vectors are wanted
+    pattern : the pattern's new lines
+    room : the data model's
     """
 
     axis: int
@@ -425,6 +430,7 @@ class HalfSweep:
     table: Crossing
     exposed: Array
     learns: bool
+    pattern: PatternSide
     room: Room
 
     def run(self, size: int) -> list[Done]:
@@ -476,11 +482,11 @@ class HalfSweep:
         """Write the new lines of both models."""
         if found.short:
             raise TableTooShort
-        pattern, law = part.pattern, self.around.law
+        law, lines = self.around.law, slice(*block)
         if not law.pattern_fixed:
-            exposed = self.exposed if self.exposed.ndim == 1 else self.exposed[block[0] : block[1]]
-            pattern = law.pattern.update(pattern, found.pattern, exposed, self.around.kernels)
-        self.room.put(Pair(pattern, data), slice(*block))
+            exposed = self.exposed if self.exposed.ndim == 1 else self.exposed[lines]
+            law.pattern.update(part.pattern, found.pattern, exposed, self.around.kernels, self.pattern.take(lines))
+        self.room.put(data, lines)
 
     def _renew_view(self, before: SideView, found: Expectation, data: Any) -> None:
         """Show the new lines where the old ones were: the view is the block's own, nobody else reads it."""

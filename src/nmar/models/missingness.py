@@ -7,6 +7,7 @@ Both sides are the same object: one update serves rows and columns.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.kernels.spec import Kernels
+from nmar.kernels.spec import GammaTable, Kernels
 from nmar.prob.factor import GammaFactor, Lines, gamma_divergence
 
 Array = NDArray[Any]
@@ -39,7 +40,7 @@ class PatternSide:
     totals: Array | None = field(default=None, metadata=DERIVED)
 
     @property
-    def table(self) -> tuple[Array | None, ...]:
+    def table(self) -> tuple[Any, ...]:
         """What follows from the weights, or Nones."""
         return self.log_weights, self.scaled, self.top, self.totals
 
@@ -47,6 +48,15 @@ class PatternSide:
         """The chosen lines."""
         table = (None if part is None else part[lines] for part in self.table)
         return PatternSide(self.weights.take(lines), self.activity.take(lines), *table)
+
+    def room(self, empty: Callable[..., Array]) -> PatternSide:
+        """Uninitialised arrays for a side like this one, with its table."""
+        (lines, factors), dtype = self.weights.shape.shape, self.weights.shape.dtype
+        shape, rate, logs, scaled = (empty((lines, factors), dtype) for _ in range(4))
+        activity_shape, activity_rate, top = (empty((lines,), dtype) for _ in range(3))
+        totals = empty((lines, 3), np.float64)
+        weights, activity = GammaFactor(shape, rate), GammaFactor(activity_shape, activity_rate)
+        return PatternSide(weights, activity, logs, scaled, top, totals)
 
     def bare(self) -> PatternSide:
         """The factors alone."""
@@ -96,13 +106,15 @@ class Pattern:
 
     def activity(self, weights: GammaFactor) -> GammaFactor:
         """q(r): α^r = ρ + Kη, β^r = ϱ + Σ_k E[u_ik]."""
-        return self._activity(weights.mean.sum(axis=1, dtype=np.float64), weights.shape.dtype)
-
-    def _activity(self, total: Array, dtype: Any) -> GammaFactor:
-        shape = np.full(len(total), self.activity_shape + self.factors * self.shape, dtype)
+        dtype, total = weights.shape.dtype, weights.mean.sum(axis=1, dtype=np.float64)
+        shape = np.full(len(total), self._activity_shape, dtype)
         return GammaFactor(shape, (self.activity_rate + total).astype(dtype))
 
-    def update(self, side: PatternSide, allocated: Array, exposure: Array, kernels: Kernels) -> PatternSide:
+    @property
+    def _activity_shape(self) -> float:
+        return self.activity_shape + self.factors * self.shape
+
+    def update(self, side: PatternSide, allocated: Array, exposure: Array, kernels: Kernels, new: PatternSide) -> None:
         """Coordinate update: α^u = η + Σ E[n]ϕ, β^u = E[r] + Σ_j E[v] (hidden cells taken out), then q(r).
 
         Parameters
@@ -111,12 +123,13 @@ class Pattern:
             Σ_j E[n_ij] ϕ_ijk.
         exposure : (K,) or (n, K)
             Σ_j E[v_jk] over the cells that are observed or missing.
+        new :
+            Where the new side is written, with its table.
         """
-        dtype = side.weights.shape.dtype
-        active = side.activity.mean.astype(np.float64)
-        shape, rate, table = kernels.renew(allocated, np.atleast_2d(exposure), active, self.shape, dtype)
-        activity = self._activity(table.totals[:, 2], dtype)
-        return PatternSide(GammaFactor(shape, rate), activity, *table)
+        active, table, weights = side.activity.mean.astype(np.float64), GammaTable(*new.table), new.weights
+        kernels.renew(allocated, np.atleast_2d(exposure), active, self.shape, weights.shape, weights.rate, table)
+        new.activity.shape[:] = self._activity_shape
+        new.activity.rate[:] = self.activity_rate + table.totals[:, 2]
 
     def divergence(self, side: PatternSide) -> float:
         """KL(u) + KL(r) of one side."""
