@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.kernels.cpu_gamma import renew_lines, tabulate_lines
-from nmar.kernels.cpu_loops import CELLS, LINES, SUMS, expect_loop, statistics_loop
+from nmar.kernels.cpu_loops import CELLS, LINES, NOTHING, SUMS, expect_loop, statistics_loop
 from nmar.kernels.cpu_solve import solve_lines
 from nmar.kernels.cpu_tile import TILE
 from nmar.kernels.spec import (
     KNOWN,
     OPEN,
+    UNMODELLED,
     Crossing,
     Expectation,
     GammaTable,
@@ -83,7 +84,8 @@ def _expect(
     widths = (D1, D2) if leaves == SUMS else (0, 0)
     pattern, linear, quadratic = (np.zeros((n, width)) for width in (K, *widths))
     dtype = mine.packed.dtype
-    cellwise = np.empty((3, 0 if leaves == SUMS else len(lines.indices)), dtype if leaves == LINES else np.float64)
+    kept = len(lines.indices) if leaves in (CELLS, LINES) else 0
+    cellwise = np.empty((3, kept), dtype if leaves == LINES else np.float64)
     moved = n if leaves == LINES else 0
     mean, variance = (np.empty((moved, D1), dtype) for _ in range(2))
     log_det, spread = np.empty(moved), np.empty(cellwise.shape[1], dtype)
@@ -102,7 +104,7 @@ def _expect(
 
 def expect(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:
     """E-step and accumulation of one block; see spec.py."""
-    return _expect(lines, mine, theirs, crossing, SUMS)[0]
+    return _expect(lines, mine, theirs, crossing, NOTHING if crossing.family == UNMODELLED else SUMS)[0]
 
 
 def weigh(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:

@@ -57,10 +57,9 @@ from nmar.kernels.spec import (
     NEGATIVE_BINOMIAL,
     OPEN,
     POISSON,
-    UNMODELLED,
 )
 
-SUMS, CELLS, LINES = range(3)  # what a loop over cells leaves for the data model, see expect_loop
+SUMS, CELLS, LINES, NOTHING = range(4)  # what a loop over cells leaves for the data model, see expect_loop
 ASKED = 1 << 17  # numbers of lines that may wait in the cache for their cells
 LEAST = 1e-290  # of s: below, its logarithm is looked at
 LOG_2PI = math.log(2.0 * math.pi)
@@ -144,8 +143,6 @@ def _fill_basis(flags, ys, firsts, basis, own):
     family = flags[FAMILY]
     for lane in range(TILE):
         basis[0, lane], own[lane] = 1.0, 0.0
-    if family == UNMODELLED:
-        return
     if family == GAUSSIAN and flags[MEAN_LINKAGE] == 0:
         for lane in range(TILE):
             y = ys[lane]
@@ -310,13 +307,15 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
     CELLS   each cell's two weights and first moment (``cellwise``), for regressors;
     LINES   the same, and diagonal normal lines updated from them as soon as a line's last cell is done, while what
             was gathered is still in cache; ``cellwise`` then holds the first moments after the update and ``spread``
-            the variances of the cells' means.
+            the variances of the cells' means;
+    NOTHING where there is no data model: the cells have no values.
     """
     second, W, nothing = K + D1, K + D1 + D2, 0
     half = -(-W // 2)  # columns of a line that are asked for while cells are gathered; the rest while they are added
     quarter, rest = -(-half // 2) if D1 else half, W - half
     share, both = max(-(-rest // 2), -(-D1 // 2)), 2 * D1
     window = ASKED // max(W, 1)
+    modelled = leaves != NOTHING
 
     def expect(
         indptr, indices, values, group, offset, mp, mt, ml, mf, tp, tt, tl, tf,
@@ -335,8 +334,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
         room = _line_room(W, D1, mp.dtype)
         prior, new = (prior_mean, prior_precision, free), (mean_out, variance_out, log_det)
         sums, moments = (totals[1], totals[2], totals[3]), (cellwise[2], spread)
-        n, i, run, asked = indices.shape[0], 0, 0, 0
-        modelled = flags[FAMILY] != UNMODELLED
+        n, i, run, asked = indices.shape[0], np.intp(0), 0, 0  # a plain 0 would be a type of its own
         if leaves == LINES:
             empty_lines(indptr, mp, K, D1, prior, new)
         for t in range((n + TILE - 1) // TILE):
