@@ -44,6 +44,7 @@ from nmar.models.missingness import Pattern, PatternSide
 from nmar.models.predictive import BinTable
 from nmar.models.protocol import Block, DataModel, Features
 from nmar.prob import counts, learn
+from nmar.prob.factor import Summed
 from nmar.prob.family import Family, Gaussian, family
 from nmar.prob.linkage import Linkage
 from nmar.prob.pieces import pieces
@@ -51,7 +52,7 @@ from nmar.prob.statistics import Statistics
 
 Array = NDArray[Any]
 
-BLOCK = 1 << 17  # cells of one block, at most: q(n) is held for a block at a time, never for the matrix
+BLOCK = 1 << 18  # cells of one block, at most: q(n) is held for a block at a time, never for the matrix
 HELD = 1 << 18  # numbers of q(n) that a block holds
 SHARES = 16  # blocks that a matrix is cut into, at least, so that threads end at about the same time
 SMALLEST = 1 << 13  # cells of a block in a small matrix: fewer would spend their time in Python
@@ -406,6 +407,9 @@ def _half_sweep(axis: int, state: State, around: Around, given: SideView | None)
     exposed = exposure(axis, state, observed.hidden)
     half = HalfSweep(axis, state, around, theirs, table, exposed, given is None, pattern, room)
     done = half.run(block_size(observed.cells, table))
+    for side in (pattern.weights, room.record):
+        if isinstance(side, Summed):
+            side.sum_up(around.executor.map)
     return Pair(pattern, room.record), _gather(done, axis, observed, law, shared)
 
 

@@ -6,8 +6,10 @@ combinations of natural parameters. Nothing here knows about cells.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -22,8 +24,33 @@ Lines = slice | NDArray[Any]
 PIECE = 1 << 11  # lines summed at a time
 
 
+class Summed(ABC):
+    """Lines whose sums over all of them are wanted: found once, in pieces that fit the cache."""
+
+    @property
+    @abstractmethod
+    def _lines(self) -> int:
+        """How many there are."""
+
+    @abstractmethod
+    def _part(self, piece: tuple[int, int]) -> Array:
+        """The sums of some lines, float64."""
+
+    @cached_property
+    def _sums(self) -> Array:
+        return self._add_up(map)
+
+    def sum_up(self, run: Callable[..., Iterable[Array]]) -> None:
+        """Find the sums now, with a ``map`` that may use several threads; whoever asks later finds them."""
+        self.__dict__["_sums"] = self._add_up(run)
+
+    def _add_up(self, run: Callable[..., Iterable[Array]]) -> Array:
+        parts = run(self._part, [(piece.start, piece.stop) for piece in pieces(self._lines, PIECE)])
+        return reduce(np.add, parts, self._part((0, 0)))
+
+
 @dataclass(frozen=True, eq=False)
-class GammaFactor:
+class GammaFactor(Summed):
     """Independent gamma distributions: ``q(u) = Ga(shape, rate)``, elementwise.
 
     Attributes
@@ -50,13 +77,18 @@ class GammaFactor:
         """Var[u]."""
         return self.shape / self.rate**2
 
-    @cached_property
+    @property
     def column_means(self) -> Array:
-        """Σ_i E[u_ik] over the lines (K,), summed in pieces that fit the cache."""
-        total = np.zeros(self.shape.shape[1])
-        for piece in pieces(len(self.shape), PIECE):
-            total += np.sum(self.shape[piece] / self.rate[piece], axis=0, dtype=np.float64)
-        return total
+        """Σ_i E[u_ik] over the lines (K,)."""
+        return self._sums
+
+    @property
+    def _lines(self) -> int:
+        return len(self.shape)
+
+    def _part(self, piece: tuple[int, int]) -> Array:
+        lines = slice(*piece)
+        return np.asarray(np.sum(self.shape[lines] / self.rate[lines], axis=0, dtype=np.float64))
 
     @property
     def totals(self) -> Array:
@@ -118,7 +150,7 @@ def unpack(vectors: Array, size: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class NormalFactor:
+class NormalFactor(Summed):
     """One normal distribution per line, over ``d`` coordinates of which some may be known constants.
 
     Attributes
@@ -161,16 +193,14 @@ class NormalFactor:
         first, second = self._sums
         return second - 2.0 * center * first + len(self.mean) * center**2
 
-    @cached_property
-    def _sums(self) -> tuple[Array, Array]:
-        """Σ_i E[a_ik] and Σ_i E[a_ik²], summed in pieces that fit the cache."""
-        first, second = np.zeros((2, self.mean.shape[1]))
-        variances = self.variances
-        for piece in pieces(len(self.mean), PIECE):
-            mean, spread = self.mean[piece], variances[piece]
-            first += mean.sum(axis=0, dtype=np.float64)
-            second += np.sum(mean * mean + spread, axis=0, dtype=np.float64)
-        return first, second
+    @property
+    def _lines(self) -> int:
+        return len(self.mean)
+
+    def _part(self, piece: tuple[int, int]) -> Array:
+        """Σ_i E[a_ik] and Σ_i E[a_ik²]."""
+        mean, spread = self.mean[slice(*piece)], self.take(slice(*piece)).variances
+        return np.stack([mean.sum(axis=0, dtype=np.float64), np.sum(mean * mean + spread, axis=0, dtype=np.float64)])
 
     def divergence(self, free: Array, prior_mean: Array, prior_variance: Array) -> float:
         """KL(q ‖ N(prior_mean, diag(prior_variance))) over the free coordinates, summed over lines."""
