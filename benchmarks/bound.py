@@ -31,7 +31,6 @@ def without_sums(shape, rate, log_mean, scaled, top, room):
         for k in range(shape.shape[1]):
             _, room[0, k], room[1, k], _, _ = gamma_moments(np.float64(shape[i, k]), np.float64(rate[i, k]))
         for k in range(shape.shape[1]):
-            room[2, k] = room[0, k]
             log_mean[i, k] = storage_log(scaled.dtype.type(room[0, k])) + scaled.dtype.type(room[1, k])
         highest = log_mean[i, 0]
         for k in range(shape.shape[1]):
@@ -83,7 +82,7 @@ def _sums(sides: list[Any]) -> float:
         shape, rate = side.weights.shape, side.weights.rate
         n, K = shape.shape
         log_mean, scaled, top = np.empty_like(shape), np.empty_like(shape), np.empty(n, shape.dtype)
-        totals, room = np.empty((n, 3)), np.empty((3, K))
+        totals, room = np.empty((n, 3)), np.empty((2, K))
 
         def whole(a=shape, b=rate, table=(log_mean, scaled, top, totals)) -> None:
             tabulate_lines(a, b, *table)
@@ -116,7 +115,7 @@ def _together(sides: list[Any]) -> float:
     from nmar.prob.factor import gamma_divergence
 
     law = Pattern(sides[0].weights.shape.shape[1])
-    totals = [side.weights.totals[: len(side.weights.shape)] for side in sides]
+    totals = [side.weights.totals for side in sides]
 
     def task() -> None:
         for side, total in zip(sides, totals, strict=True):

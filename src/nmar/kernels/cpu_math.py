@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic, overload
 
@@ -22,44 +21,25 @@ LOWEST, HIGHEST = -708.0, 709.0
 TWO = math.sqrt(2.0)
 
 
-@intrinsic
-def _bits_single(typing_context, x):
-    """The bits of a float32 as int32."""
+def _reinterpreting(given, wanted):
+    """An intrinsic that reads the bits of a number of one type as another of the same size."""
 
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], ir.IntType(32))
+    @intrinsic
+    def reinterpret(typing_context, x):
+        def generate(context, builder, signature, arguments):
+            return builder.bitcast(arguments[0], context.get_value_type(wanted))
 
-    return types.int32(types.float32), generate
+        return wanted(given), generate
 
-
-@intrinsic
-def _single_from_bits(typing_context, x):
-    """A float32 from its bits."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], ir.FloatType())
-
-    return types.float32(types.int32), generate
+    return reinterpret
 
 
-@intrinsic
-def bits_of(typing_context, x):
-    """The bits of a float64 as int64."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
-
-
-@intrinsic
-def from_bits(typing_context, x):
-    """A float64 from its bits."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
+bits_of = _reinterpreting(types.float64, types.int64)
+from_bits = _reinterpreting(types.int64, types.float64)
+_bits_single, _single_from_bits = (
+    _reinterpreting(types.float32, types.int32),
+    _reinterpreting(types.int32, types.float32),
+)
 
 
 @exact

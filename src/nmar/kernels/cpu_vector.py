@@ -26,7 +26,6 @@ class Writer:
 
     def __init__(self, context, builder, signature, arguments):
         self.builder = builder
-        self.kinds = signature.args
         self.given = arguments
         self.views = {
             place: context.make_array(kind)(context, builder, value)

@@ -24,11 +24,11 @@ class Unmodelled(DataModel):
     centers: ClassVar[bool] = False
 
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
-        """KnownLines lines."""
+        """Lines that show nothing."""
         return self.draw(cells.shape, rng)
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
-        """KnownLines lines."""
+        """Lines that show nothing."""
         rows, cols = (KnownLines(np.empty((n, 0))) for n in shape)
         return Start(rows, cols, None)
 
