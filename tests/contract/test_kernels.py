@@ -37,6 +37,7 @@ LINKAGES = {
     "single": Ignorable(),
     "tail": Free(values=RAGGED, learn=False),
     "parity": Linear(0.3),
+    "parity-falling": Linear(-0.3),
     "known": BINS,
     "rising": Compound(),
     "curve": Geometric(0.25),
@@ -361,6 +362,22 @@ def test_rates_that_underflow_keep_their_logarithm(case, backend, dtype):
     np.testing.assert_allclose(found.pattern[:, 0], degree * np.exp(-799.7 - log_s), rtol=1e-4)
 
 
+@others
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("level", [2.0, 0.0, -5.0, -10.0, -60.0, -120.0, -200.0, -1000.0])
+@pytest.mark.parametrize("name", ["parity", "parity-falling"])
+def test_parity_at_every_rate_and_for_outliers(name, level, separate, backend):
+    """Odd counts weigh sinh s, even ones cosh s − 1, whatever s is and however far apart their densities are."""
+    case = Case("gaussian", name, separate=separate)
+    block = block_of(case)
+    values = block.lines.values * np.exp(np.linspace(0.0, 5.0, len(block.lines.values)))  # up to hundreds of σ
+    mine = block.mine.changed(logs=block.mine.logs + level)
+    outlying = Block(block.lines._replace(values=values), mine, block.theirs)
+    table = crossing_of(case)
+    found, expected = (choose(b).expect(*outlying.views(), table) for b in (backend, "reference"))
+    agree(found, expected, {"rtol": 1e-11, "atol": 1e-12})
+
+
 @dtypes
 @both
 @pytest.mark.parametrize("level", [2.0, -1.0, -20.0, -200.0, -400.0])
@@ -501,6 +518,15 @@ def test_descend_equals_the_reference(case, backend, dtype):
     vectors, _ = kernels.statistics(*after, table, found)
     exact_vectors, _ = reference.statistics(*after, table, exact)
     np.testing.assert_allclose(vectors, exact_vectors, **tolerance)
+
+
+@both
+def test_descend_moves_the_same_whether_statistics_follow_or_not(backend):
+    block, table, prior = wide_block(17, np.float64)
+    moved = [choose(backend).descend(*block.views(), table._replace(learns=learns), prior, 2) for learns in (0, 1)]
+    assert moved[0][0].moments is None
+    for one, two in zip(moved[0][1], moved[1][1], strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
 @both

@@ -167,7 +167,7 @@ def test_mixture_updates_are_stationary(model, link):
 
 @pytest.mark.parametrize("model", [m for m in MODELS if m.startswith("constant")])
 def test_constant_updates_are_stationary(model):
-    """θ after ``learn``, at the φ and κ it was learned with and q(n) held."""
+    """θ after ``absorb``, at the φ and κ it was learned with and q(n) held."""
     case = problem(model, "compound" if model == "constant-binomial" else "linear")
     state = case.state
     for _ in range(2):
@@ -178,7 +178,7 @@ def test_constant_updates_are_stationary(model):
 
     link, shared = state.shared.linkage, state.shared
     table = BinTable(*link.mean_tables(info.stats.size), link.bin_table(info.stats.size), shared.dispersion)
-    learned = case.law.data.learn(side, 0, shared.data, info.stats, table)
+    learned = case.law.data.absorb(shared.data, info.stats, table)
     if model.startswith("constant-gaussian") or model == "constant-normal":
         changes = [lambda h: replace(learned, mean=learned.mean + h)]
         changes.append(lambda h: replace(learned, variance=learned.variance * np.exp(h)))
@@ -346,6 +346,27 @@ def test_any_regressor_generates_the_data():
     assert np.isfinite(fitted(trees, cells).log_likelihood(cells))
     with pytest.raises(TypeError, match="without pickle"):
         model.save("never.nmar")
+
+
+def test_a_regressor_is_refitted_with_the_weights_of_its_cells():
+    """Least squares under the coupled weights: stationary at the end of a fit, unlike the fit with equal weights."""
+    from sklearn.linear_model import LinearRegression
+
+    rng = np.random.default_rng(0)
+    data = nmar.Regressor(LinearRegression(), rng.normal(size=(60, 2)), rng.normal(size=(40, 2)))
+    cells, _ = nmar.simulate((60, 40), data, nmar.Geometric(2.0), density=0.5, seed=0, dispersion=0.5)
+    case = begin(cells, data.build(cells), nmar.Geometric(2.0), Pattern(2), seed=0)
+    around = Around(case.observed, case.law, choose("numba"), Serial())
+    state = case.state
+    for _ in range(200):
+        state, _ = sweep(state, around)
+    _, info, _ = half_sweep(case.law.lead, state, around)
+    linear, weight = info.weights
+    design = state.shared.data.design
+    for offset, flat in ((state.shared.data.offset, True), (case.state.shared.data.offset, False)):
+        pull = linear + weight * (state.shared.data.offset - offset)  # Σ ω (t − offset) x vanishes at the optimum
+        slope = np.column_stack([np.ones(len(pull)), design]).T @ pull / weight.sum()
+        assert (np.max(np.abs(slope)) < 1e-6) == flat
 
 
 @pytest.mark.parametrize(

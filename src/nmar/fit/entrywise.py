@@ -104,7 +104,7 @@ class Visits:
         """``visits`` visits; c and κ move after every ``average`` observed ones."""
         law = around.law
         check_entrywise(law, state.shared.linkage)
-        _, info, size = half_sweep(law.lead, tabulated(state, around), around)  # only for the bound
+        _, info, size = half_sweep(law.lead, tabulated(state, around), around, learns=False)  # only for the bound
         value = bound(state, info.log_z, law, around.observed)
         shared = replace(state.shared, table_size=size)
         arrays = [*_gammas(state), *_lines(state, law)]
@@ -182,7 +182,7 @@ class Visits:
             return state
         data: Any = state.shared.data
         for axis in (0, 1):
-            data = law.data.learn(state.sides[axis].data, axis, data, None, None)  # type: ignore[arg-type]
+            data = law.data.learn(state.sides[axis].data, axis, data)
         return State(state.sides, replace(state.shared, data=data))
 
 

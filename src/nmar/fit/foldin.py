@@ -94,7 +94,7 @@ def _converge(
         if moving.mean() < 0.7:  # frozen lines cost as much as others until they are left out
             kept = np.flatnonzero(moving)
             here, pair, part, moving = here[kept], pair.take(kept), _part(part, axis, kept), moving[kept]
-        new, _, size = half_sweep(axis, state.with_side(axis, pair), Around(part, law, kernels, executor), given)
+        new, _, size = half_sweep(axis, state.with_side(axis, pair), Around(part, law, kernels, executor), False, given)
         state = State(state.sides, replace(state.shared, table_size=size))
         still = change(pair, new, axis, law, state.shared) > tol
         frozen = np.flatnonzero(moving & (~still if turn < max_iter - 1 else True))

@@ -1,4 +1,4 @@
-"""The one loop: sweeps of two half sweeps, each followed by the M-steps from its own statistics.
+"""The one loop: sweeps of two half sweeps; after the first, the M-steps from its statistics.
 
 Solvers differ in the :class:`Schedule` handed to :func:`run`, never in the loop: what a sweep visits, how often
 each cell counts and how far the state moves are arguments (:class:`Part`).
@@ -14,7 +14,7 @@ from operator import add
 from typing import Any, Protocol
 
 from nmar.fit.scale import Sums, blend, blend_numbers, counted, recalled
-from nmar.models.coupled import Around, Info, State, bound, half_sweep, tabulated, update_shared
+from nmar.models.coupled import Around, State, bound, half_sweep, tabulated, update_shared
 from nmar.prob.statistics import Statistics
 
 
@@ -47,17 +47,17 @@ class Memory:
     Attributes
     ----------
     steps : steps taken on the other side so far
-    stats : blended n-vectors of the last half sweep of each axis, scaled to the whole matrix
+    stats : blended n-vectors, scaled to the whole matrix
     lines : leading lines seen so far (streams)
-    kept : n-vectors of each batch's last visit, by axis (batches in memory)
+    kept : n-vectors of each batch's last visit (batches in memory)
     sums : what each batch last gave to the other side (batches in memory)
     counters : visits of rows, columns and so on (entrywise)
     """
 
     steps: int = 0
-    stats: tuple[Statistics | None, Statistics | None] = (None, None)
+    stats: Statistics | None = None
     lines: int = 0
-    kept: tuple[tuple[Statistics | None, Statistics | None], ...] = ()
+    kept: tuple[Statistics | None, ...] = ()
     sums: Sums | None = None
     counters: tuple[Any, ...] = ()
 
@@ -141,34 +141,32 @@ def sweep_part(state: State, memory: Memory, around: Around, part: Part) -> tupl
         state = tabulated(state, around)
         used = around if leads else counted(recalled(around, state, memory.sums, part.batch), part.scale)
         for turn in range(part.local if leads else 1):
-            pair, info, size = half_sweep(axis, state, used)
+            pair, info, size = half_sweep(axis, state, used, learns=leads and turn == part.local - 1)
             if leads and turn == 0:
                 first = _bound(state, info.log_z, around, part.share)
             if not leads:
                 pair = blend(state.sides[axis], pair, part.step, law)
             state = State(state.sides, replace(state.shared, table_size=size)).with_side(axis, pair)
-        memory = _remember(memory, axis, info.stats, part)
-        held = memory.stats[axis]
-        assert held is not None
-        shared = update_shared(axis, state, Info(info.log_z, held), law)
+        if info.stats is not None:
+            memory = _remember(memory, info.stats, part)
+            info = replace(info, stats=memory.stats)
+        shared = update_shared(axis, state, info, law)
         data = blend_numbers(state.shared.data, shared.data, part.weight if leads else 1.0)
         state = State(state.sides, replace(shared, data=data))
     return state, replace(memory, steps=memory.steps + 1), first
 
 
-def _remember(memory: Memory, axis: int, stats: Statistics, part: Part) -> Memory:
+def _remember(memory: Memory, stats: Statistics, part: Part) -> Memory:
     """n-vectors scaled to the whole matrix and blended with those of earlier batches."""
-    old, new = memory.stats[axis], stats.scale(part.scale)
+    old, new = memory.stats, stats.scale(part.scale)
     if part.batch >= 0:
         batches = list(memory.kept)
-        mine = batches[part.batch]
-        batches[part.batch] = (stats, mine[1]) if axis == 0 else (mine[0], stats)
+        batches[part.batch] = stats
         memory = replace(memory, kept=tuple(batches))
-        new = reduce(add, [each for b in batches if (each := b[axis]) is not None]).scale(part.scale)
+        new = reduce(add, [each for each in batches if each is not None]).scale(part.scale)
     if old is not None and part.step < 1.0:
         new = old.scale(1.0 - part.step) + new.scale(part.step)
-    kept = (new, memory.stats[1]) if axis == 0 else (memory.stats[0], new)
-    return replace(memory, stats=kept)
+    return replace(memory, stats=new)
 
 
 def _bound(state: State, log_z: float, around: Around, scale: float) -> float:

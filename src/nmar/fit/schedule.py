@@ -172,14 +172,14 @@ class Batches:
         if not self.settings.remember or len(self.parts) == 1 or law.data.diagonal or memory.sums is not None:
             return memory
         sums = Sums.empty(len(self.parts), state, law, around.observed.hidden)
-        return replace(memory, sums=sums, kept=((None, None),) * len(self.parts))
+        return replace(memory, sums=sums, kept=(None,) * len(self.parts))
 
     def _part(self, batch: int, memory: Memory, total: int) -> Part:
         mine, local = len(self.parts[batch]), self.settings.local
         if memory.sums is None:
             exact = len(self.parts) == 1  # nothing to average over
             return Part(total / mine, total / mine, self.settings.step(memory.steps, exact), local)
-        seen = {b for b, kept in enumerate(memory.kept) if kept[0] is not None} | {batch}
+        seen = {b for b, kept in enumerate(memory.kept) if kept is not None} | {batch}
         lines = sum(len(self.parts[b]) for b in seen)
         return Part(total / mine, total / lines, self.settings.step(memory.steps, True), local, batch)
 

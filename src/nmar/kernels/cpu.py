@@ -88,7 +88,7 @@ def _expect(
     cellwise = np.empty((3, kept), dtype if leaves == LINES else np.float64)
     moved = n if leaves == LINES else 0
     mean, variance = (np.empty((moved, D1), dtype) for _ in range(2))
-    log_det, spread = np.empty(moved), np.empty(cellwise.shape[1], dtype)
+    log_det, spread = np.empty(moved), np.empty(cellwise.shape[1] if crossing.learns else 0, dtype)
     probability, used = _held(lines, crossing)
     log_z, count, short = expect_loop(K, D1, D2, leaves)(
         *lines, *_sides(mine, theirs), *_law(crossing), _floor(mine.packed.dtype),
@@ -97,7 +97,7 @@ def _expect(
     found = Expectation(pattern, linear, quadratic, log_z, count, probability, used, short)
     if leaves == CELLS:
         found = found._replace(cellwise=cellwise)
-    if leaves == LINES:
+    if leaves == LINES and crossing.learns:
         found = found._replace(moments=(cellwise[2], spread))
     return found, NormalLines(mean, variance, log_det)
 

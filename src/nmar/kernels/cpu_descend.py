@@ -28,10 +28,10 @@ def descend_line(
     """New means and variances of line i, whose cells are ``lo`` … ``hi``, and both moments of its cells after them.
 
     Enters: ``weight`` ω of the cells; in ``sums`` Σ (ωt − ωμ) b, Σ ω b² and Σ ω Var[b] of the line; its ``prior``
-    (spec.NormalPrior). Leaves: the line in ``new`` (spec.NormalLines); in ``cells`` E[μ] and its variance. Means begin
-    at column K of a line and variances at column S. Meanwhile cells that come next are asked for (``ask``: from which
-    to which, from which column on), where this line's own cells stay in cache: SHARE columns in each of two steps. Of
-    a longer line its own cells are asked for again, BOTH columns for the moments.
+    (spec.NormalPrior). Leaves: the line in ``new`` (spec.NormalLines); in ``cells``, where there is room for them, E[μ]
+    and its variance. Means begin at column K of a line and variances at column S. Meanwhile cells that come next are
+    asked for (``ask``: from which to which, from which column on), SHARE columns in each of two steps. Where this
+    line's own cells have not stayed in cache, they are asked for again, BOTH columns for the moments.
     """
     vectors, own, dots, shares, part, total = room
     mean, variance, log_det = new
@@ -40,17 +40,19 @@ def descend_line(
     for step in range(steps):
         if not gain > 0.0:
             break
-        later, until, column = (TILE, hi, K) if far else (ask[0] - lo, ask[1] if step < 2 else 0, ask[2] + step * SHARE)
+        later, until, column = ask[0] - lo, ask[1] if step < 2 else 0, ask[2] + step * SHARE
         also = hi if far else 0
         for start in range(lo, hi, SPAN):
             stop = min(start + SPAN, hi)
             line_dots(theirs, indices, start, stop, own, 0, K, D, dots, start, later, until, column, SHARE)
             for lane in range(stop - start):
                 shares[lane] = weight[start + lane] * dots[lane]
-            add_lines(theirs, indices, start, stop, K, D, shares, part, start, TILE, also, K + SHARE, SHARE)
+            add_lines(theirs, indices, start, stop, K, D, shares, part, start, TILE, also, K, D)
             if (stop - lo) % TILE == 0 or stop == hi:
                 flush(total, part)
         gain = _step(i, K, D, gain, free, total, mean, vectors, own)
+    if cells[1].shape[0] == 0:
+        return
     for k in range(D):
         own[0, K + k], own[0, S + k] = mean[i, k], variance[i, k]
     line_moments(

@@ -147,19 +147,21 @@ def add_lines(typing_context, theirs, indices, lo, hi, first, width, weights, ou
 
 @intrinsic(prefer_literal=True)
 def add_moments(
-    typing_context, theirs, indices, lo, hi, first, second, width, away, weights, linear, square, noise, start
-):
+    typing_context, theirs, indices, lo, hi, first, second, width, away, weights, linear, square, noise, start,
+    later, end, column, columns,
+):  # fmt: skip
     """linear[k] += Σ away b, square[k] += Σ weight b², noise[k] += Σ weight Var[b] of diagonal normal lines.
 
     The section from ``first`` on holds means, that from ``second`` on variances.
     """
     n = types.intp
-    signature = types.void(theirs, indices, n, n, n, n, width, away, weights, linear, square, noise, n)
+    ask = (n, n, n, columns)
+    signature = types.void(theirs, indices, n, n, n, n, width, away, weights, linear, square, noise, n, *ask)
 
     def generate(context, builder, signature, arguments):
         w = Writer(context, builder, signature, arguments)
-        size = signature.args[6].literal_value
-        _, _, _, _, first, second, *_, start = arguments
+        size, columns = (signature.args[place].literal_value for place in (6, 16))
+        first, second, start, *ask = (arguments[place] for place in (4, 5, 12, 13, 14, 15))
 
         def terms(cell, other, k):
             at = builder.sub(cell, start)
@@ -167,7 +169,7 @@ def add_moments(
             b, v = (w.load(0, other, builder.add(column, whole(k))) for column in (first, second))
             return [w.multiply(away, b), w.multiply(w.multiply(weight, b), b), w.multiply(weight, v)]
 
-        _add(w, size, (9, 10, 11), terms, None)
+        _add(w, size, (9, 10, 11), terms, (*ask, columns))
         return context.get_dummy_value()
 
     return signature, generate

@@ -61,6 +61,7 @@ from nmar.kernels.spec import (
 
 SUMS, CELLS, LINES, NOTHING = range(4)  # what a loop over cells leaves for the data model, see expect_loop
 ASKED = 1 << 17  # numbers of lines that may wait in the cache for their cells
+REACH = 2048  # cells whose lines may wait in the last cache
 LEAST = 1e-290  # of s: below, its logarithm is looked at
 LOG_2PI = math.log(2.0 * math.pi)
 
@@ -313,6 +314,8 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
     second, W, nothing = K + D1, K + D1 + D2, 0
     half = -(-W // 2)  # columns of a line that are asked for while cells are gathered; the rest while they are added
     quarter, rest = -(-half // 2) if D1 else half, W - half
+    little = rest // 4 if leaves == LINES else rest  # most of it while moments are added, which takes longest
+    beyond, most = half + little, rest - little
     share, both = max(-(-rest // 2), -(-D1 // 2)), 2 * D1
     window = ASKED // max(W, 1)
     modelled = leaves != NOTHING
@@ -391,13 +394,14 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                 lo, hi = max(indptr[line], start), min(indptr[line + 1], start + cells)
                 if lo < hi:
                     soon = _until(indptr, line, hi, asked, n, leaves == LINES)
-                    add_lines(tp, indices, lo, hi, 0, K, shares, parts[0], start, TILE, soon, half, rest)
+                    add_lines(tp, indices, lo, hi, 0, K, shares, parts[0], start, TILE, soon, half, little)
                     if leaves == SUMS:
                         add_lines(tp, indices, lo, hi, K, D1, moved[0], parts[1], start, 0, 0, 0, nothing)
                         add_lines(tp, indices, lo, hi, second, D2, moved[1], parts[2], start, 0, 0, 0, nothing)
                     if leaves == LINES:
                         add_moments(
-                            tp, indices, lo, hi, K, second, D1, moved[0], moved[1], parts[1], parts[2], parts[3], start
+                            tp, indices, lo, hi, K, second, D1, moved[0], moved[1], parts[1], parts[2], parts[3], start,
+                            TILE, soon, beyond, most,
                         )  # fmt: skip
                     run += hi - lo
                     ended = hi == indptr[line + 1]
@@ -406,10 +410,10 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                             flush(totals[section], parts[section])
                         run = 0
                     if ended and leaves == LINES:
-                        begin, asked = _next(indptr, line, asked, start + cells, n, window)
+                        begin, until, asked = _next(indptr, line, asked, start + cells, n, window)
                         descend_line(
                             indices, indptr[line], hi, mp, tp, line, K, second, D1, cellwise[1], sums, prior, steps,
-                            new, moments, room, (begin, asked, half), share, both,
+                            new, moments, room, (begin, until, half), share, both,
                         )  # fmt: skip
                     if ended:
                         _close(totals, mp, line, flags, pattern, first_out, second_out, K, D1, D2, leaves == SUMS)
@@ -470,10 +474,17 @@ def _until(indptr, line, hi, asked, n, updates):
 
 @inlined
 def _next(indptr, line, asked, end, n, window):
-    """Cells that are asked for while a line is updated: as many as it has, after those already asked for."""
+    """Cells that are asked for while a line is updated: from where, up to where, and what then need not be asked again.
+
+    They are as many as the line has, after those already asked for. Those asked for during a long line will have
+    left the second cache by the time they are needed, and are asked for once more from the last.
+    """
     begin = max(asked, end)
     length = indptr[line + 1] - indptr[line]
-    return begin, asked if length > NEAR else min(begin + length, n, end + window)
+    if length > NEAR:
+        return begin, min(begin + length, n, end + REACH), asked
+    asked = min(begin + length, n, end + window)
+    return begin, asked, asked
 
 
 @cache

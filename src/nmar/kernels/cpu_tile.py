@@ -20,6 +20,8 @@ LOG_2 = math.log(2.0)
 SMALL = 1e-8
 NEGLIGIBLE = -45.0  # log of a relative weight far below double precision
 NOTHING = -1e300
+LEAST = 1e-100  # of s, whose square must not underflow
+LOG_LEAST = math.log(LEAST)
 
 
 @vectorised
@@ -95,27 +97,43 @@ def _counts_below(q, t, work, size, log_factorial):
             q[t, b, lane] = (b + 1) * work[LOG_S, lane] + constant
 
 
-@vectorised
-def _parity(q, t, work):
-    """Log weights of odd and even counts, sinh s and cosh s − 1; their means into TERM and LAST.
+@compiled
+def _parity_tile(slopes, by_value, group, start, basis, work, q, t):
+    """q(n), log Z and E[n] of counts that matter by their parity alone.
 
-    Short loops: LLVM makes vector code of each, but not of one that does it all.
+    Odd counts weigh sinh s and even ones cosh s − 1, which are A(1 + e) and A² times e^s/2, with e = e^{−s} and
+    A = 1 − e; their means are s(1 + e²)/(A(1 + e)) and s(1 + e)/A.
     """
     for lane in range(TILE):
-        work[TOTAL, lane] = -expm1(-max(work[S, lane], SMALL))  # 1 − e^{−s}
+        q[t, 0, lane], q[t, 1, lane] = 0.0, 0.0
+    for b in range(2):
+        _density(q, t, b, slopes, basis, work)
+        _add_by_value(q, t, b, by_value, group, start)
+    _parities(q, t, work)
+
+
+@vectorised
+def _parities(q, t, work):
+    """As :func:`_parity_tile`, from f of both bins in ``q``. Short loops: LLVM makes vector code of each."""
     for lane in range(TILE):
-        work[LT, lane] = log(work[TOTAL, lane])
+        below = min(work[LOG_S, lane] - LOG_LEAST, 0.0)  # s of a single count, s²/2 of two: all that matters there
+        q[t, 0, lane] += below
+        q[t, 1, lane] += 2.0 * below
+        work[TERM, lane] = exp(-abs(q[t, 1, lane] - q[t, 0, lane]))
     for lane in range(TILE):
-        work[TOP, lane] = log(2.0 - work[TOTAL, lane])
+        s, apart, less = max(work[S, lane], LEAST), q[t, 1, lane] - q[t, 0, lane], work[TERM, lane]
+        odd, even = (less, 1.0) if apart > 0.0 else (1.0, less)  # densities over the larger of the two
+        above = -expm1(-s)
+        e = 1.0 - above
+        total = odd * (1.0 + e) + even * above
+        inverse = 1.0 / (above * total)
+        work[COUNT, lane] = s * inverse * (odd * (1.0 + e * e) + even * above * (1.0 + e))
+        work[LOG_Z, lane] = work[OWN, lane] + max(q[t, 0, lane], q[t, 1, lane]) + (s - LOG_2)
+        work[TOTAL, lane] = above * total
+        q[t, 0, lane] = odd * (1.0 + e) * above * inverse
+        q[t, 1, lane] = even * above * above * inverse
     for lane in range(TILE):
-        safe, above = max(work[S, lane], SMALL), work[TOTAL, lane]
-        e, tiny = 1.0 - above, work[S, lane] < SMALL
-        work[TERM, lane] = 1.0 if tiny else safe * (1.0 + e * e) / (above * (1.0 + e))
-        work[LAST, lane] = 2.0 if tiny else safe * (1.0 + e) / above
-    for lane in range(TILE):
-        half, tiny = max(work[S, lane], SMALL) - LOG_2 + work[LT, lane], work[S, lane] < SMALL
-        q[t, 0, lane] = work[LOG_S, lane] if tiny else half + work[TOP, lane]
-        q[t, 1, lane] = 2.0 * work[LOG_S, lane] - LOG_2 if tiny else half + work[LT, lane]
+        work[LOG_Z, lane] += log(work[TOTAL, lane])
 
 
 @vectorised
@@ -129,7 +147,7 @@ def _top(q, t, work, size):
 
 
 @vectorised
-def _normalise(q, t, work, size, parity):
+def _normalise(q, t, work, size):
     """Terms to probabilities, log Z and E[n]."""
     for lane in range(TILE):
         work[TOTAL, lane], work[COUNT, lane] = 0.0, 0.0
@@ -139,8 +157,6 @@ def _normalise(q, t, work, size, parity):
             count = b + 1.0
             if b == size - 1:
                 count = work[LAST, lane]
-            elif parity:
-                count = work[TERM, lane]
             q[t, b, lane] = e
             work[TOTAL, lane] += e
             work[COUNT, lane] += e * count
@@ -170,9 +186,9 @@ def closed_tile(kind, log_factorial, slopes, by_value, group, start, basis, work
     """q(n), log Z and E[n] (COUNT) of a tile; ``work`` holds log s and s at which the counts are weighed."""
     size = slopes.shape[1]
     if kind == PARITY:
-        _parity(q, t, work)
-        last = size
-    elif size == 1:
+        _parity_tile(slopes, by_value, group, start, basis, work, q, t)
+        return
+    if size == 1:
         for lane in range(TILE):
             q[t, 0, lane] = 0.0
         _density(q, t, 0, slopes, basis, work)
@@ -182,23 +198,20 @@ def closed_tile(kind, log_factorial, slopes, by_value, group, start, basis, work
             work[COUNT, lane] = work[TM, lane]
             q[t, 0, lane] = 1.0
         return
-    else:
-        _counts_below(q, t, work, size, log_factorial)
-        last = size - 1
-    for b in range(last):
+    _counts_below(q, t, work, size, log_factorial)
+    for b in range(size - 1):
         _density(q, t, b, slopes, basis, work)
         _add_by_value(q, t, b, by_value, group, start)
-    if kind != PARITY:
-        _top(q, t, work, size - 1)
-        if by_value.shape[0] > 0 or _needs_tail(q, t, work, size, log_factorial, slopes, basis):
-            _tail(q, t, work, size, log_factorial)
-            _density(q, t, size - 1, slopes, basis, work)
-            _add_by_value(q, t, size - 1, by_value, group, start)
-        else:
-            for lane in range(TILE):
-                q[t, size - 1, lane], work[LAST, lane] = NOTHING, 0.0
+    _top(q, t, work, size - 1)
+    if by_value.shape[0] > 0 or _needs_tail(q, t, work, size, log_factorial, slopes, basis):
+        _tail(q, t, work, size, log_factorial)
+        _density(q, t, size - 1, slopes, basis, work)
+        _add_by_value(q, t, size - 1, by_value, group, start)
+    else:
+        for lane in range(TILE):
+            q[t, size - 1, lane], work[LAST, lane] = NOTHING, 0.0
     _top(q, t, work, size)
-    _normalise(q, t, work, size, kind == PARITY)
+    _normalise(q, t, work, size)
 
 
 @compiled

@@ -156,6 +156,7 @@ class Crossing(NamedTuple):
     ceiling: float  # Gaussian with a mean linkage: sup of f over all bins and cells
     low: float  # range of φ over n ≥ 1 (an open table goes on beyond its arrays)
     high: float
+    learns: bool = True  # ``statistics`` will be asked for
 
     @property
     def bins(self) -> int:

@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
 from nmar.kernels.spec import Expectation, Kernels, NormalPrior
-from nmar.models.predictive import BinTable, NormalPredictive
+from nmar.models.predictive import NormalPredictive
 from nmar.models.protocol import Block, DataModel, Features, Start
 from nmar.prob.factor import NormalFactor, pack
-from nmar.prob.statistics import Statistics
 
 Array = NDArray[Any]
 
@@ -211,7 +210,7 @@ class Bilinear(DataModel):
         found = kernels.weigh(*block)
         return found, side if found.short else solve_dual(block, found.cellwise, prior)
 
-    def learn(self, side: NormalFactor, axis: int, shared: Priors, stats: Statistics, table: BinTable) -> Priors:
+    def learn(self, side: NormalFactor, axis: int, shared: Priors) -> Priors:
         """Empirical Bayes: the prior variance of a learned coordinate is mean_j E[(b_jk − prior mean)²]."""
         learned = np.array(self.axes[axis].learned, bool)
         if axis == shared.lead:

@@ -183,12 +183,12 @@ class Info:
     Attributes
     ----------
     log_z : Σ log Z of the state it started from
-    stats : n-vectors with q(n) held
-    weights : (2, cells) row-major, for cellwise data models
+    stats : n-vectors with q(n) held, where they were asked for
+    weights : (2, cells) row-major, for cellwise data models, where n-vectors were asked for
     """
 
     log_z: float
-    stats: Statistics
+    stats: Statistics | None
     weights: Array | None = None
 
 
@@ -375,18 +375,20 @@ def _sum_lines(indptr: Array, indices: Array, other: Array) -> Array:
     return csr_matrix((ones, indices, indptr), shape=(len(indptr) - 1, len(other))) @ other
 
 
-def half_sweep(axis: int, state: State, around: Around, given: SideView | None = None) -> tuple[Pair, Info, int]:
+def half_sweep(
+    axis: int, state: State, around: Around, learns: bool = True, given: SideView | None = None
+) -> tuple[Pair, Info, int]:
     """Update all lines of ``axis`` given the other side and the shared parameters.
 
-    ``given`` is the view of the other side, for callers that keep it fixed over many half sweeps (fold-in); nothing
-    shared is learned then, and the n-vectors are left at zero.
+    ``learns`` asks for the n-vectors that :func:`update_shared` learns from. ``given`` is the view of the other side,
+    for callers that keep it fixed over many half sweeps (fold-in).
 
     Returns the new side, the half sweep's information, and the size of open table that sufficed.
     """
     shared = state.shared
     while True:
         try:
-            pair, info = _half_sweep(axis, State(state.sides, shared), around, given)
+            pair, info = _half_sweep(axis, State(state.sides, shared), around, learns, given)
             return pair, info, shared.table_size
         except TableTooShort:
             if shared.table_size >= LONGEST:
@@ -397,20 +399,20 @@ def half_sweep(axis: int, state: State, around: Around, given: SideView | None =
             shared = replace(shared, table_size=2 * shared.table_size)
 
 
-def _half_sweep(axis: int, state: State, around: Around, given: SideView | None) -> tuple[Pair, Info]:
+def _half_sweep(axis: int, state: State, around: Around, learns: bool, given: SideView | None) -> tuple[Pair, Info]:
     observed, law, shared = around.observed, around.law, state.shared
     theirs = whole_view(state.sides[1 - axis], 1 - axis, around, shared) if given is None else given
-    table = crossing(law, shared, observed.distinct)
+    table = crossing(law, shared, observed.distinct)._replace(learns=learns and law.data.has_values)
     old = state.sides[axis].pattern
     room = Room(len(old.weights.shape), around.executor)
     pattern = old if law.pattern_fixed else old.room(around.executor.empty)
     exposed = exposure(axis, state, observed.hidden)
-    half = HalfSweep(axis, state, around, theirs, table, exposed, given is None, pattern, room)
+    half = HalfSweep(axis, state, around, theirs, table, exposed, pattern, room)
     done = half.run(block_size(observed.cells, table))
     for side in (pattern.weights, room.record):
         if isinstance(side, Summed):
             side.sum_up(around.executor.map)
-    return Pair(pattern, room.record), _gather(done, axis, observed, law, shared)
+    return Pair(pattern, room.record), _gather(done, axis, around, shared, learns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -422,7 +424,6 @@ class HalfSweep:
     theirs : the other side
     table : the shared law of a cell
     exposed : what the lines are exposed to
-    learns : n-vectors are wanted
     pattern : the pattern's new lines
     room : the data model's
     """
@@ -433,7 +434,6 @@ class HalfSweep:
     theirs: SideView
     table: Crossing
     exposed: Array
-    learns: bool
     pattern: PatternSide
     room: Room
 
@@ -494,12 +494,12 @@ class HalfSweep:
 
     def _renew_view(self, before: SideView, found: Expectation, data: Any) -> None:
         """Show the new lines where the old ones were: the view is the block's own, nobody else reads it."""
-        if self.learns and found.moments is None:
+        if self.table.learns and found.moments is None:
             new = self.around.law.data.features(data, self.axis, self.state.shared.data)
             refill_view(before, slice(None), new.first, new.second, new.top)
 
     def _statistics(self, lines: Lines, after: SideView, found: Expectation) -> tuple[Array, Array]:
-        if not (self.learns and self.around.law.data.has_values):
+        if not self.table.learns:
             return np.zeros(self.table.slopes.shape), np.zeros(self.table.by_value.shape)
         return self.around.kernels.statistics(lines, after, self.theirs, self.table, found)
 
@@ -538,17 +538,19 @@ class Done(NamedTuple):
     by_value: Array
 
 
-def _gather(results: list[Done], axis: int, observed: Observed, law: Law, shared: Shared) -> Info:
+def _gather(results: list[Done], axis: int, around: Around, shared: Shared, learns: bool) -> Info:
     """Sum the blocks' results, always in the order of the blocks."""
     log_z = sum(done.log_z for done in results)
-    count = sum(done.counted for done in results)
-    vectors, by_value = (reduce(np.add, [getattr(done, name) for done in results]) for name in ("vectors", "by_value"))
     if not np.isfinite(log_z):
         raise FloatingPointError(
             "the bound is not finite: a value is too extreme for the present dispersion; check the data for"
             " outliers or rescale the values"
         )
-    weights = None
+    if not learns:
+        return Info(log_z, None)
+    observed, law, weights = around.observed, around.law, None
+    count = sum(done.counted for done in results)
+    vectors, by_value = (reduce(np.add, [getattr(done, name) for done in results]) for name in ("vectors", "by_value"))
     if law.data.cellwise:
         weights = np.concatenate([done.cellwise[:2] for done in results if done.cellwise is not None], axis=1)
         if axis == 1:
@@ -615,26 +617,36 @@ def _write(record: Any, part: Any, lines: slice) -> None:
 
 
 def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
-    """M-steps from the half sweep just done, with its q(n) held (theory.md, M-steps): φ, σ² or κ, Λ̄, priors."""
+    """M-steps from the half sweep just done, with its q(n) held (theory.md, M-steps).
+
+    Priors are learned from the new lines. φ, σ² or κ, Λ̄ and posteriors that all cells share need n-vectors, and stay
+    where the half sweep has summed none.
+    """
     shared = state.shared
     if not law.data.has_values:
         return shared
-    if shared.linkage.bins == "known":
-        linkage, dispersion = shared.linkage.refit(info.stats, shared.dispersion)  # type: ignore[attr-defined]
-    else:
-        linkage, dispersion = learn.update(
-            shared.linkage, law.family, shared.dispersion, info.stats, law.data.precision(shared.data) is None
-        )
-    rate = shared.rate
-    if rate is not None:
-        rate = learn.ztp_rate(info.stats.mean_count_total / info.stats.cells)
-    moved = replace(shared, linkage=linkage, dispersion=dispersion, rate=rate)
-    table = BinTable(*linkage.mean_tables(info.stats.size), linkage.bin_table(info.stats.size), dispersion)
-    data = law.data.learn(state.sides[axis].data, axis, moved.data, info.stats, table)
-    if info.weights is not None and axis == law.lead:
+    if info.stats is not None:
+        shared = _learn_shared(shared, info.stats, law)
+    data = law.data.learn(state.sides[axis].data, axis, shared.data)
+    if info.weights is not None:
         data = law.data.refit(data, info.weights)
     precision = law.data.precision(data)
-    return replace(moved, data=data, dispersion=dispersion if precision is None else 1.0 / precision.mean)
+    return replace(shared, data=data, dispersion=shared.dispersion if precision is None else 1.0 / precision.mean)
+
+
+def _learn_shared(shared: Shared, stats: Statistics, law: Law) -> Shared:
+    """What is learned from n-vectors."""
+    if shared.linkage.bins == "known":
+        linkage, dispersion = shared.linkage.refit(stats, shared.dispersion)  # type: ignore[attr-defined]
+    else:
+        point = law.data.precision(shared.data) is None
+        linkage, dispersion = learn.update(shared.linkage, law.family, shared.dispersion, stats, point)
+    rate = shared.rate
+    if rate is not None:
+        rate = learn.ztp_rate(stats.mean_count_total / stats.cells)
+    table = BinTable(*linkage.mean_tables(stats.size), linkage.bin_table(stats.size), dispersion)
+    data = law.data.absorb(shared.data, stats, table)
+    return replace(shared, linkage=linkage, dispersion=dispersion, rate=rate, data=data)
 
 
 def bound(state: State, log_z: float, law: Law, observed: Observed) -> float:

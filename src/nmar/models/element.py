@@ -110,9 +110,7 @@ class Element(Everywhere):
         law = conjugate(self.likelihood)
         return law.theta(*shared.posterior), law.psi(*shared.posterior)
 
-    def learn(
-        self, side: KnownLines, axis: int, shared: ConjugateShared, stats: Statistics, table: BinTable
-    ) -> ConjugateShared:
+    def absorb(self, shared: ConjugateShared, stats: Statistics, table: BinTable) -> ConjugateShared:
         """a' = a + Σy, b' = b + κ Σ_n Q_n φ(n)."""
         exposure = table.dispersion * float(stats.vector("cells") @ table.phi2)
         a, b = shared.prior
@@ -182,9 +180,7 @@ class NormalElement(Everywhere):
         factor = shared.precision
         return None if factor is None else Precision(float(factor.mean[0]), float(factor.log_mean[0]))
 
-    def learn(
-        self, side: KnownLines, axis: int, shared: NormalShared, stats: Statistics, table: BinTable
-    ) -> NormalShared:
+    def absorb(self, shared: NormalShared, stats: Statistics, table: BinTable) -> NormalShared:
         """q(μ), then q(ρ), from the six n-vectors (paper, element distributions)."""
         cells, y, y2 = (stats.vector(name) / table.phi2 for name in ("cells", "y", "y2"))
         weight = float(cells @ table.phi1**2)  # Σ E[φ1²/φ2]

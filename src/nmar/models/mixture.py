@@ -17,11 +17,10 @@ from scipy.special import gammaln, logsumexp, psi
 
 from nmar.data.cells import Cells
 from nmar.kernels.spec import Expectation, Kernels
-from nmar.models.predictive import BinTable, GammaPoissonPredictive, NormalPredictive, Predictive
+from nmar.models.predictive import GammaPoissonPredictive, NormalPredictive, Predictive
 from nmar.models.product import shape_by_moments
 from nmar.models.protocol import DataModel, Features, Start
 from nmar.prob.factor import GammaFactor, Lines
-from nmar.prob.statistics import Statistics
 
 Array = NDArray[Any]
 
@@ -191,7 +190,7 @@ class ClusterModel(DataModel):
             return NormalProfile(variance * (a / b + linear), variance)
         return GammaFactor(a + linear, b + quadratic)
 
-    def learn(self, side: Any, axis: int, shared: MixtureShared, stats: Statistics, table: BinTable) -> MixtureShared:
+    def learn(self, side: Any, axis: int, shared: MixtureShared) -> MixtureShared:
         """q(π) after the assignments; the normal profiles' prior variance by empirical Bayes."""
         if axis == self.axis:
             total = side.probability.sum(axis=0, dtype=np.float64)

@@ -134,8 +134,12 @@ class DataModel(ABC):
         """New globals from the weights (2, cells), row-major, of a cellwise model's training cells."""
         return shared
 
-    def learn(self, side: Any, axis: int, shared: Any, stats: Statistics, table: BinTable) -> Any:
-        """New globals after ``axis`` was updated (empirical Bayes, shared posteriors)."""
+    def learn(self, side: Any, axis: int, shared: Any) -> Any:
+        """New globals after the lines of ``axis`` were updated (empirical Bayes)."""
+        return shared
+
+    def absorb(self, shared: Any, stats: Statistics, table: BinTable) -> Any:
+        """New globals from n-vectors over all cells (posteriors that all cells share)."""
         return shared
 
     def precision(self, shared: Any) -> Precision | None:
