@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import nmar
+from nmar.kernels.spec import bare_view
+from nmar.models.missingness import Pattern
 
 COMMON = {"linkage": "ignorable", "factors": 3, "tol": 0.0, "random_state": 0}
 
@@ -26,6 +28,18 @@ def test_both_backends_agree_and_the_bound_never_falls(cells):
     compiled, reference = (fit(cells, backend=backend).bound_trace_ for backend in ("numba", "reference"))
     np.testing.assert_allclose(compiled, reference, rtol=1e-11)
     assert np.all(np.diff(compiled) >= -1e-10 * np.abs(compiled[1:]))
+
+
+def test_weights_are_read_where_they_are_if_they_lie_well(cells):
+    """16 factors fill whole vectors: nothing is copied, and the answer is that of the definition all the same."""
+    for factors, copied in ((16, False), (3, True)):
+        given = [fit(cells, factors=factors, backend=backend) for backend in ("numba", "reference")]
+        np.testing.assert_allclose(*(model.bound_trace_ for model in given), rtol=1e-11)
+        pair = Pattern(factors).init(4, np.ones(4), 0.1, np.random.default_rng(0)).room(np.empty)
+        assert (bare_view(pair.log_weights, pair.scaled, pair.top) is None) == copied
+        part = pair.take(slice(1, 3))
+        shown = bare_view(part.log_weights, part.scaled, part.top)
+        assert copied or np.shares_memory(shown.packed, pair.scaled)
 
 
 def test_it_is_the_pattern_of_the_ignorable_model(cells):

@@ -82,8 +82,8 @@ def _expect(
     """E-step of a block; see cpu_loops.expect_loop for what it leaves. New means and variances where it has any."""
     n, (K, D1, D2) = len(lines.indptr) - 1, mine.sizes
     widths = (D1, D2) if leaves == SUMS else (0, 0)
-    pattern, linear, quadratic = (np.zeros((n, width)) for width in (K, *widths))
     dtype = mine.packed.dtype
+    pattern, (linear, quadratic) = np.zeros((n, K), dtype), (np.zeros((n, width)) for width in widths)
     kept = len(lines.indices) if leaves in (CELLS, LINES) else 0
     cellwise = np.empty((3, kept), dtype if leaves == LINES else np.float64)
     moved = n if leaves == LINES else 0

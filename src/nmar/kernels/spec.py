@@ -91,15 +91,21 @@ def scale_weights(log_weights: Array) -> tuple[Array, Array]:
     return np.exp(log_weights - top[:, None]), top
 
 
+def bare_view(log_weights: Array, scaled: Array, top: Array) -> SideView | None:
+    """A view of lines without features that shows their weights where they are; None if they do not lie so."""
+    whole = scaled.shape[1] % VECTOR == 0 and scaled.flags.c_contiguous and scaled.ctypes.data % CACHE_LINE == 0
+    return SideView(scaled, (scaled.shape[1], 0, 0), top, log_weights, np.zeros_like(top)) if whole else None
+
+
 def empty_view(log_weights: Array, sizes: tuple[int, int, int], empty: Callable[..., Array] = np.empty) -> SideView:
     """Room for a view, to be filled some lines at a time; lines are padded to whole cache lines and begin on one."""
     n, dtype = len(log_weights), log_weights.dtype
     per_line = CACHE_LINE // dtype.itemsize
-    packed = _aligned(n, -(-sum(sizes) // per_line) * per_line, dtype, empty)
+    packed = aligned(n, -(-sum(sizes) // per_line) * per_line, dtype, empty)
     return SideView(packed, sizes, np.empty(n, dtype), log_weights, np.zeros(n, dtype))
 
 
-def _aligned(n: int, width: int, dtype: Any, empty: Callable[..., Array]) -> Array:
+def aligned(n: int, width: int, dtype: Any, empty: Callable[..., Array]) -> Array:
     """An array (n, width) on a cache line boundary, zeros after it: kernels read whole vectors past a line's end."""
     size = n * width * dtype.itemsize
     room = empty((size + CACHE_LINE + VECTOR * dtype.itemsize,), np.uint8)

@@ -36,6 +36,7 @@ from nmar.kernels.spec import (
     Kernels,
     Lines,
     SideView,
+    bare_view,
     empty_view,
     fill_view,
     refill_view,
@@ -302,9 +303,19 @@ def view(pair: Pair, axis: int, law: Law, shared: Shared) -> SideView:
     """A block of lines as the kernels read it."""
     features = law.data.features(pair.data, axis, shared.data)
     pattern = pair.pattern.tabulated(reference)
+    bare = _bare(pattern, features)
+    if bare is not None:
+        return bare
     room = _room(pattern, features, np.empty)
     _show(room, slice(None), pattern, features)
     return room
+
+
+def _bare(pattern: PatternSide, features: Features) -> SideView | None:
+    """A view that needs no copy, where lines have no features."""
+    if features.first.shape[1] or features.second.shape[1]:
+        return None
+    return bare_view(cast(Array, pattern.log_weights), cast(Array, pattern.scaled), cast(Array, pattern.top))
 
 
 def _room(pattern: PatternSide, features: Features, empty: Callable[..., Array]) -> SideView:
@@ -324,6 +335,9 @@ def whole_view(pair: Pair, axis: int, around: Around, shared: Shared) -> SideVie
     data = around.law.data
     pair = replace(pair, pattern=_tabulated(pair.pattern, around))
     one = data.features(pair.data.take(slice(0, 1)), axis, shared.data)
+    bare = _bare(pair.pattern, one)
+    if bare is not None:
+        return bare
     room = _room(pair.pattern, one, around.executor.empty)
 
     def fill(block: tuple[int, int]) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.kernels.spec import GammaTable, Kernels
+from nmar.kernels.spec import GammaTable, Kernels, aligned
 from nmar.prob.factor import GammaFactor, Lines, gamma_divergence
 
 Array = NDArray[Any]
@@ -52,7 +52,8 @@ class PatternSide:
     def room(self, empty: Callable[..., Array]) -> PatternSide:
         """Uninitialised arrays for a side like this one, with its table."""
         (lines, factors), dtype = self.weights.shape.shape, self.weights.shape.dtype
-        shape, rate, logs, scaled = (empty((lines, factors), dtype) for _ in range(4))
+        shape, rate, logs = (empty((lines, factors), dtype) for _ in range(3))
+        scaled = aligned(lines, factors, dtype, empty)  # as kernels read it
         activity_shape, activity_rate, top = (empty((lines,), dtype) for _ in range(3))
         totals = empty((lines, 3), np.float64)
         weights, activity = GammaFactor(shape, rate), GammaFactor(activity_shape, activity_rate)
