@@ -11,7 +11,7 @@ from nmar.fit.executor import Serial
 from nmar.fit.run import sweep
 from nmar.fit.start import begin
 from nmar.kernels.choose import choose
-from nmar.kernels.spec import empty_view, fill_view, scale_weights
+from nmar.kernels.spec import empty_view, fill_view
 from nmar.models.coupled import Around, State, half_sweep, update_shared
 from nmar.models.missingness import Pattern
 from nmar.models.protocol import DataModel
@@ -133,5 +133,5 @@ def step(started, state, axis, backend="numba", executor=None):
 def make_view(log_weights, first, second, first_top=None):
     """A view from E[log u] and the features of a data model."""
     view = empty_view(log_weights, (log_weights.shape[1], first.shape[1], second.shape[1]))
-    fill_view(view, slice(None), *scale_weights(log_weights), first, second, first_top)
+    fill_view(view, slice(None), np.exp(log_weights), first, second, first_top)
     return view

@@ -54,9 +54,7 @@ def _law(x: Crossing) -> tuple[Array, ...]:
 
 
 def _sides(mine: SideView, theirs: SideView) -> tuple[Array, ...]:
-    return tuple(
-        array for side in (mine, theirs) for array in (side.packed, side.top, side.log_weights, side.first_top)
-    )
+    return tuple(array for side in (mine, theirs) for array in (side.packed, side.log_weights, side.first_top))
 
 
 def _held(lines: Lines, crossing: Crossing) -> tuple[Array, Array]:
@@ -158,6 +156,6 @@ def renew(
 def tabulate(shape: Array, rate: Array) -> GammaTable:
     """E[log u] and totals; see spec.py."""
     n = len(shape)
-    table = GammaTable(np.empty_like(shape), np.empty_like(shape), np.empty(n, shape.dtype), np.empty((n, 3)))
+    table = GammaTable(np.empty_like(shape), np.empty_like(shape), np.empty((n, 3)))
     tabulate_lines(shape, rate, *table)
     return table

@@ -100,18 +100,10 @@ def sum_of_logs(values):
     return total
 
 
-@fast
-def _largest(values):
-    highest = values[0]
-    for k in range(values.shape[0]):
-        highest = max(highest, values[k])
-    return highest
-
-
 @vectorised
 def _tabulate_line(shape, rate, i, table, room, stored):
     """The table of a line (spec.GammaTable): the functions first, then what goes over the whole line."""
-    log_mean, scaled, top, totals = table
+    log_mean, geometric, totals = table
     for k in range(shape.shape[1]):
         a, b = np.float64(shape[i, k]), np.float64(rate[i, k])
         room[0, k], room[1, k], room[2, k], room[3, k], room[4, k] = gamma_moments(a, b)
@@ -122,26 +114,24 @@ def _tabulate_line(shape, rate, i, table, room, stored):
     totals[i, 2] = _sum(room[0])
     for k in range(shape.shape[1]):
         log_mean[i, k] = storage_log(stored[0, k]) + stored[1, k]
-    highest = _largest(log_mean[i])
-    top[i] = highest
     for k in range(shape.shape[1]):
-        scaled[i, k] = storage_exp(log_mean[i, k] - highest)
+        geometric[i, k] = storage_exp(log_mean[i, k])
 
 
 @vectorised
-def tabulate_lines(shape, rate, log_mean, scaled, top, totals):
+def tabulate_lines(shape, rate, log_mean, geometric, totals):
     """The table of every line."""
     room, stored = np.empty((5, shape.shape[1])), np.empty((2, shape.shape[1]), shape.dtype)
-    table = log_mean, scaled, top, totals
+    table = log_mean, geometric, totals
     for i in range(shape.shape[0]):
         _tabulate_line(shape, rate, i, table, room, stored)
 
 
 @vectorised
-def renew_lines(allocated, exposure, activity, prior_shape, shape, rate, log_mean, scaled, top, totals):
+def renew_lines(allocated, exposure, activity, prior_shape, shape, rate, log_mean, geometric, totals):
     """α = prior + allocated, β = E[r] + exposure (one line for all, or one each), and their table."""
     room, stored = np.empty((5, shape.shape[1])), np.empty((2, shape.shape[1]), shape.dtype)
-    table = log_mean, scaled, top, totals
+    table = log_mean, geometric, totals
     common = exposure.shape[0] == 1
     for i in range(allocated.shape[0]):
         at = 0 if common else i

@@ -41,6 +41,11 @@ def _own(w, place, line, first, width):
     return vectors
 
 
+def _firsts(count):
+    """Where :meth:`Writer.totals` leaves the sums of so many vectors."""
+    return list(range(0, LANES, LANES // count))
+
+
 def _ask(w, cell, later, end, column, columns):
     """Ask for some columns of the line of the cell ``later`` cells on."""
     if columns:
@@ -55,12 +60,32 @@ def _cells(w, lo, hi):
     return cgutils.for_range_slice(w.builder, lo, hi, ir.Constant(hi.type, 1))
 
 
-def _chains(w, terms):
-    """Σ of vectors, in two chains."""
-    chains = [ir.Constant(w.vector, [0.0] * LANES)] * 2
-    for place, term in enumerate(terms):
-        chains[place % 2] = w.add(chains[place % 2], term)
-    return w.add(*chains)
+def _by_groups(w, lo, hi, size, write):
+    """``write`` the work on cells for ``size`` of them at a time, then for each that is left.
+
+    Together they share the loads of a line's own numbers, and their sums over lanes are added up side by side.
+    """
+    builder = w.builder
+    left = builder.sub(hi, builder.and_(builder.sub(hi, lo), whole(size - 1)))
+    with cgutils.for_range_slice(builder, lo, left, ir.Constant(hi.type, size)) as (cell, _):
+        write([builder.add(cell, whole(each)) for each in range(size)])
+    with _cells(w, left, hi) as (cell, _):
+        write([cell])
+
+
+class _Chains:
+    """Sums of vectors, each in two chains."""
+
+    def __init__(self, w, count):
+        self.w = w
+        self.sums = [[ir.Constant(w.vector, [0.0] * LANES)] * 2 for _ in range(count)]
+
+    def add(self, which, turn, term):
+        chains = self.sums[which]
+        chains[turn % 2] = self.w.add(chains[turn % 2], term)
+
+    def totals(self):
+        return self.w.totals([self.w.add(*chains) for chains in self.sums])
 
 
 @intrinsic(prefer_literal=True)
@@ -76,12 +101,18 @@ def line_dots(
         size, columns = (signature.args[place].literal_value for place in (7, 13))
         _, _, lo, hi, _, line, first, _, _, start, later, end, column, _ = arguments
         own = _own(w, 4, line, first, size)
-        with _cells(w, lo, hi) as (cell, _):
-            _ask(w, cell, later, end, column, columns)
-            other = w.line_of(1, cell)
-            places = (builder.add(first, whole(k)) for k in _starts(size))
-            terms = (w.multiply(a, w.load(0, other, place)) for a, place in zip(own, places, strict=True))
-            w.keep(w.total(_chains(w, terms)), 8, builder.sub(cell, start))
+
+        def write(cells):
+            others, sums = [w.line_of(1, cell) for cell in cells], _Chains(w, len(cells))
+            for cell in cells:
+                _ask(w, cell, later, end, column, columns)
+            for turn, (k, mine) in enumerate(zip(_starts(size), own, strict=True)):
+                place = builder.add(first, whole(k))
+                for each, other in enumerate(others):
+                    sums.add(each, turn, w.multiply(mine, w.load(0, other, place)))
+            w.keep(sums.totals(), _firsts(len(cells)), 8, builder.sub(cells[0], start))
+
+        _by_groups(w, lo, hi, 4, write)
         return context.get_dummy_value()
 
     return signature, generate
@@ -106,19 +137,23 @@ def line_moments(
         mean, variance = _own(w, 4, line, first, size), _own(w, 4, line, second, size)
         square = [w.add(w.multiply(m, m), v) for m, v in zip(mean, variance, strict=True)]
 
-        def gathered(other):
-            for k in _starts(size):
-                yield [w.load(0, other, builder.add(at, whole(k))) for at in (first, second)]
+        def write(cells):
+            others, count = [w.line_of(1, cell) for cell in cells], len(cells)
+            sums = _Chains(w, 2 * count)
+            for cell in cells:
+                _ask(w, cell, later, end, column, columns)
+            for turn, (k, m, v, s) in enumerate(zip(_starts(size), mean, variance, square, strict=True)):
+                places = [builder.add(at, whole(k)) for at in (first, second)]
+                for each, other in enumerate(others):
+                    b, noise = (w.load(0, other, place) for place in places)
+                    sums.add(each, turn, w.multiply(m, b))
+                    sums.add(count + each, 0, w.multiply(s, noise))
+                    sums.add(count + each, 1, w.multiply(v, w.multiply(b, b)))
+            found, lanes = sums.totals(), _firsts(2 * count)
+            for place, kept in ((9, lanes[:count]), (10, lanes[count:])):
+                w.keep(found, kept, place, builder.sub(cells[0], start))
 
-        with _cells(w, lo, hi) as (cell, _):
-            _ask(w, cell, later, end, column, columns)
-            pairs = list(gathered(w.line_of(1, cell)))
-            products = [w.multiply(m, b) for m, (b, _) in zip(mean, pairs, strict=True)]
-            spread = []
-            for s, v, (b, noise) in zip(square, variance, pairs, strict=True):
-                spread += [w.multiply(s, noise), w.multiply(v, w.multiply(b, b))]
-            for place, found in zip((9, 10), w.two_totals(_chains(w, products), _chains(w, spread)), strict=True):
-                w.keep(found, place, builder.sub(cell, start))
+        _by_groups(w, lo, hi, 1, write)
         return context.get_dummy_value()
 
     return signature, generate

@@ -30,7 +30,7 @@ from nmar.kernels.cpu_cell import (
 from nmar.kernels.cpu_descend import NEAR, descend_line, empty_lines, flush
 from nmar.kernels.cpu_gamma import sum_of_logs
 from nmar.kernels.cpu_lines import add_lines, add_moments, line_dots, line_moments
-from nmar.kernels.cpu_math import exp, expm1, log
+from nmar.kernels.cpu_math import expm1, log
 from nmar.kernels.cpu_tile import (
     COUNT,
     LOG_S,
@@ -41,7 +41,6 @@ from nmar.kernels.cpu_tile import (
     TERM,
     TILE,
     TM,
-    TOP,
     WORK,
     S,
     closed_tile,
@@ -62,7 +61,6 @@ from nmar.kernels.spec import (
 SUMS, CELLS, LINES, NOTHING = range(4)  # what a loop over cells leaves for the data model, see expect_loop
 ASKED = 1 << 17  # numbers of lines that may wait in the cache for their cells
 REACH = 2048  # cells whose lines may wait in the last cache
-LEAST = 1e-290  # of s: below, its logarithm is looked at
 LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -177,19 +175,16 @@ def _scalar_basis(family, y, firsts, basis, own, lane):
 
 
 @compiled
-def _log_rates(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl):
+def _log_rates(work, plain, floor, at, cells, indices, start, ml, tl):
     """log s and s of the tile's cells, by log-sum-exp where the inner product underflowed."""
     for lane in range(TILE):
         safe = plain[lane] if plain[lane] > floor else 1.0
         work[LOG_S, lane] = log(safe)
+        work[S, lane] = plain[lane]
     for lane in range(cells):
-        i, j = at[lane], indices[start + lane]
-        if plain[lane] > floor:
-            work[LOG_S, lane] += np.float64(mt[i]) + np.float64(tt[j])
-        else:
-            work[LOG_S, lane] = _log_sum(ml, i, tl, j)
-    for lane in range(TILE):
-        work[S, lane] = exp(work[LOG_S, lane])
+        if not plain[lane] > floor:
+            work[LOG_S, lane] = _log_sum(ml, at[lane], tl, indices[start + lane])
+            work[S, lane] = math.exp(work[LOG_S, lane])
 
 
 @compiled
@@ -241,16 +236,14 @@ def _count_tile(
 
 
 @compiled
-def _count_alone(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl):
+def _count_alone(work, plain, floor, at, cells, indices, start, ml, tl):
     """E[n] of a tile whose cells have no values, n being zero-truncated Poisson. Returns Σ log Z = Σ log(e^s − 1).
 
-    s is found without its logarithm, which is left in LOG_S for the cells whose inner product underflowed.
+    The logarithm of s is needed, and left in LOG_S, where the inner product underflowed only.
     """
-    for lane in range(cells):
-        work[TOP, lane] = np.float64(mt[at[lane]]) + np.float64(tt[indices[start + lane]])
     _truncated(work, plain)
     for lane in range(cells):
-        if not (plain[lane] > floor and work[S, lane] > LEAST):
+        if not plain[lane] > floor:
             log_s = _log_sum(ml, at[lane], tl, indices[start + lane])
             s = math.exp(log_s)
             work[LOG_S, lane], work[S, lane] = log_s, 0.5 * s + log_s  # log(e^s − 1) of a tiny s, but for log 1
@@ -264,9 +257,9 @@ def _count_alone(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl):
 
 @vectorised
 def _truncated(work, plain):
-    """s, 1 − e^{−s} (TERM) and their ratio E[n] (TM) of every lane, the largest weights being in TOP."""
+    """s, 1 − e^{−s} (TERM) and their ratio E[n] (TM) of every lane."""
     for lane in range(TILE):
-        s = plain[lane] * exp(work[TOP, lane])
+        s = plain[lane]
         above = -expm1(-s)
         work[S, lane], work[TERM, lane], work[TM, lane] = s, above, s / above
 
@@ -321,7 +314,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
     modelled = leaves != NOTHING
 
     def expect(
-        indptr, indices, values, group, offset, mp, mt, ml, mf, tp, tt, tl, tf,
+        indptr, indices, values, group, offset, mp, ml, mf, tp, tl, tf,
         flags, numbers, log_factorial, slopes, linear, shift, quadratic, by_value,
         floor, pattern, first_out, second_out, cellwise, q, used,
         prior_mean, prior_precision, free, steps, mean_out, variance_out, log_det, spread,
@@ -366,7 +359,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
             if modelled:
                 _finish_moments(flags, offset, start, cells, mf, tf, at, indices, tile)
                 _fill_basis(flags, ys, firsts, basis, work[OWN])
-                _log_rates(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl)
+                _log_rates(work, plain, floor, at, cells, indices, start, ml, tl)
                 for each in range(TILE):
                     underflow[each] = work[LOG_S, each]
                 if cells < TILE:
@@ -378,7 +371,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                     return 0.0, 0.0, True
                 log_z += _sum(work[LOG_Z], cells)
             else:
-                log_z += _count_alone(work, plain, floor, at, cells, indices, start, mt, ml, tt, tl)
+                log_z += _count_alone(work, plain, floor, at, cells, indices, start, ml, tl)
                 for each in range(cells):
                     underflow[each] = work[LOG_S, each]
             _pattern_weights(work, plain, floor, cells, shares)

@@ -21,6 +21,11 @@ def whole(value):
     return ir.Constant(WHOLE, value)
 
 
+def _halves(width):
+    """Lanes of the lower and of the upper half of a share."""
+    return range(width // 2), range(width // 2, width)
+
+
 class Writer:
     """Writes the vector instructions of one intrinsic; arguments are named by their place."""
 
@@ -48,22 +53,20 @@ class Writer:
         first = self.builder.insert_element(empty, scalar, ir.Constant(ir.IntType(32), 0))
         return self._pick(first, empty, [0] * LANES)
 
-    def total(self, vector):
-        """Sum of the lanes."""
-        name = f"llvm.vector.reduce.fadd.v{LANES}f{8 * self.size}"
-        shape = ir.FunctionType(self.number, [self.number, self.vector])
-        function = cgutils.get_or_insert_function(self.builder.module, shape, name)
-        return self.builder.call(function, [ir.Constant(self.number, -0.0), vector], fastmath=FUSED)
-
-    def two_totals(self, a, b):
-        """Sums of the lanes of two vectors, added up side by side."""
-        half = LANES // 2
-        low, high = [*range(half), *range(LANES, LANES + half)], [*range(half, LANES), *range(LANES + half, 2 * LANES)]
-        both = self.add(self._pick(a, b, low), self._pick(a, b, high))
-        while half > 1:
-            half //= 2
-            both = self.add(both, self._pick(both, both, [lane ^ half for lane in range(LANES)]))
-        return [self.builder.extract_element(both, ir.Constant(ir.IntType(32), at)) for at in (0, LANES // 2)]
+    def totals(self, vectors):
+        """Sums of the lanes of 1, 2 or 4 vectors, added up side by side: each is in the first lane of its share."""
+        width = LANES
+        while len(vectors) > 1:
+            starts = range(0, 2 * LANES, width)
+            low, high = ([start + at for start in starts for at in half] for half in _halves(width))
+            pairs = zip(vectors[::2], vectors[1::2], strict=True)
+            vectors = [self.add(self._pick(a, b, low), self._pick(a, b, high)) for a, b in pairs]
+            width //= 2
+        (sums,) = vectors
+        while width > 1:
+            width //= 2
+            sums = self.add(sums, self._pick(sums, sums, [lane ^ width for lane in range(LANES)]))
+        return sums
 
     def _pick(self, a, b, lanes):
         return self.builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes)))
@@ -83,12 +86,13 @@ class Writer:
     def load(self, place, row, column):
         return self.builder.load(self.vector_at(place, row, column), align=self.size)
 
-    def keep(self, scalar, place, index):
-        """``argument[index] = scalar``, widened where the argument is of float64."""
-        pointer = self.scalar_at(place, index)
-        if pointer.type.pointee != scalar.type:
-            scalar = self.builder.fpext(scalar, pointer.type.pointee)
-        self.builder.store(scalar, pointer)
+    def keep(self, vector, lanes, place, index):
+        """``argument[index:] = vector[lanes]``, widened where the argument is of float64."""
+        kept, pointer = self._pick(vector, vector, lanes), self.scalar_at(place, index)
+        kind = ir.VectorType(pointer.type.pointee, len(lanes))
+        if kind != kept.type:
+            kept = self.builder.fpext(kept, kind)
+        self.builder.store(kept, self.builder.bitcast(pointer, kind.as_pointer()), align=self.size)
 
     def ask(self, line, columns, level):
         """Ask for columns of a line of the first argument ahead of their use; level 3 is the nearest cache."""

@@ -31,7 +31,6 @@ from nmar.kernels.spec import (
     NormalLines,
     NormalPrior,
     SideView,
-    scale_weights,
 )
 from nmar.prob import counts
 from nmar.prob.factor import GammaFactor, pack, unpack
@@ -296,4 +295,4 @@ def tabulate(shape: Array, rate: Array) -> GammaTable:
     """E[log u] in the storage type, and Σ E[log q], Σ E[log u], Σ E[u] of every line."""
     factor = GammaFactor(shape.astype(np.float64), rate.astype(np.float64))
     log_mean = factor.log_mean.astype(shape.dtype)
-    return GammaTable(log_mean, *scale_weights(log_mean), factor.totals)
+    return GammaTable(log_mean, np.exp(log_mean), factor.totals)

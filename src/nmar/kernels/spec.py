@@ -59,15 +59,14 @@ class SideView(NamedTuple):
 
     ``packed`` holds weights, first and second side by side, so that a gathered line is one run of memory:
 
-    weights (n, K)   exp(E[log u] − top); paper exp(ψ(α))/β
+    weights (n, K)   exp E[log u]; paper exp(ψ(α))/β
     first (n, D1), second (n, D2)   features of the data model
     """
 
     packed: Array  # (n, K + D1 + D2, padded)
     sizes: tuple[int, int, int]  # K, D1, D2
-    top: Array  # (n,) largest E[log u] over k, so that the weights cannot all underflow
-    log_weights: Array  # (n, K) E[log u], read only where the weighted sum underflows
-    first_top: Array  # (n,) as ``top`` for ``first`` of an allocating model, else zeros
+    log_weights: Array  # (n, K) E[log u], read only where the inner product of weights underflows
+    first_top: Array  # (n,) logarithm of what was taken out of ``first`` by an allocating model, else zeros
 
     @property
     def weights(self) -> Array:
@@ -85,16 +84,11 @@ class SideView(NamedTuple):
         return self.packed[:, self.sizes[0] + self.sizes[1] : sum(self.sizes)]
 
 
-def scale_weights(log_weights: Array) -> tuple[Array, Array]:
-    """exp(E[log u] − top) (n, K) and top (n,), the largest of each line."""
-    top = log_weights.max(axis=1)
-    return np.exp(log_weights - top[:, None]), top
-
-
-def bare_view(log_weights: Array, scaled: Array, top: Array) -> SideView | None:
+def bare_view(log_weights: Array, weights: Array) -> SideView | None:
     """A view of lines without features that shows their weights where they are; None if they do not lie so."""
-    whole = scaled.shape[1] % VECTOR == 0 and scaled.flags.c_contiguous and scaled.ctypes.data % CACHE_LINE == 0
-    return SideView(scaled, (scaled.shape[1], 0, 0), top, log_weights, np.zeros_like(top)) if whole else None
+    n, K = weights.shape
+    whole = K % VECTOR == 0 and weights.flags.c_contiguous and weights.ctypes.data % CACHE_LINE == 0
+    return SideView(weights, (K, 0, 0), log_weights, np.zeros(n, weights.dtype)) if whole else None
 
 
 def empty_view(log_weights: Array, sizes: tuple[int, int, int], empty: Callable[..., Array] = np.empty) -> SideView:
@@ -102,7 +96,7 @@ def empty_view(log_weights: Array, sizes: tuple[int, int, int], empty: Callable[
     n, dtype = len(log_weights), log_weights.dtype
     per_line = CACHE_LINE // dtype.itemsize
     packed = aligned(n, -(-sum(sizes) // per_line) * per_line, dtype, empty)
-    return SideView(packed, sizes, np.empty(n, dtype), log_weights, np.zeros(n, dtype))
+    return SideView(packed, sizes, log_weights, np.zeros(n, dtype))
 
 
 def aligned(n: int, width: int, dtype: Any, empty: Callable[..., Array]) -> Array:
@@ -115,11 +109,10 @@ def aligned(n: int, width: int, dtype: Any, empty: Callable[..., Array]) -> Arra
 
 
 def fill_view(
-    view: SideView, lines: slice, scaled: Array, top: Array, first: Array, second: Array, first_top: Array | None = None
+    view: SideView, lines: slice, weights: Array, first: Array, second: Array, first_top: Array | None = None
 ) -> None:
     """Write the weights and features of some lines."""
-    view.top[lines] = top
-    view.weights[lines] = scaled
+    view.weights[lines] = weights
     view.packed[lines, sum(view.sizes) :] = 0.0
     refill_view(view, lines, first, second, first_top)
 
@@ -189,8 +182,7 @@ class GammaTable(NamedTuple):
     """What the loops and the bound need of gamma factors (n, K)."""
 
     log_mean: Array  # (n, K) E[log u], in the storage type
-    scaled: Array  # (n, K) exp(E[log u] − top)
-    top: Array  # (n,) largest E[log u] of the line
+    geometric: Array  # (n, K) exp E[log u]
     totals: Array  # (n, 3) float64: Σ_k E[log q(u)], Σ_k E[log u], Σ_k E[u]
 
 

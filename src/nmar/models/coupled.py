@@ -315,7 +315,7 @@ def _bare(pattern: PatternSide, features: Features) -> SideView | None:
     """A view that needs no copy, where lines have no features."""
     if features.first.shape[1] or features.second.shape[1]:
         return None
-    return bare_view(cast(Array, pattern.log_weights), cast(Array, pattern.scaled), cast(Array, pattern.top))
+    return bare_view(cast(Array, pattern.log_weights), cast(Array, pattern.geometric))
 
 
 def _room(pattern: PatternSide, features: Features, empty: Callable[..., Array]) -> SideView:
@@ -326,8 +326,7 @@ def _room(pattern: PatternSide, features: Features, empty: Callable[..., Array])
 
 def _show(room: SideView, lines: slice, pattern: PatternSide, features: Features) -> None:
     """Write some lines of a tabulated side."""
-    scaled, top = cast(Array, pattern.scaled), cast(Array, pattern.top)
-    fill_view(room, lines, scaled, top, features.first, features.second, features.top)
+    fill_view(room, lines, cast(Array, pattern.geometric), features.first, features.second, features.top)
 
 
 def whole_view(pair: Pair, axis: int, around: Around, shared: Shared) -> SideView:
@@ -344,7 +343,7 @@ def whole_view(pair: Pair, axis: int, around: Around, shared: Shared) -> SideVie
         part = pair.take(slice(*block))
         _show(room, slice(*block), part.pattern, data.features(part.data, axis, shared.data))
 
-    around.executor.map(fill, _line_blocks(len(room.top)))
+    around.executor.map(fill, _line_blocks(len(room.packed)))
     return room
 
 
@@ -361,7 +360,7 @@ def tabulated(state: State, around: Around) -> State:
 
 
 def _tabulated(side: PatternSide, around: Around) -> PatternSide:
-    if side.scaled is not None:
+    if side.geometric is not None:
         return side
     room = Room(len(side.weights.shape), around.executor)
 

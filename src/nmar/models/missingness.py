@@ -27,22 +27,21 @@ DERIVED = {"derived": True}  # fields that follow from the others: not written t
 class PatternSide:
     """The variational factors of one side of the pattern.
 
-    The table (kernels: tabulate) follows from the weights: ``log_weights`` (n, K) E[log u], ``scaled`` (n, K)
-    exp(E[log u] − top), ``top`` (n,) and ``totals`` (n, 3). A half sweep computes it along with the weights, so that
+    The table (kernels: tabulate) follows from the weights: ``log_weights`` (n, K) E[log u], ``geometric`` (n, K)
+    exp E[log u], and ``totals`` (n, 3). A half sweep computes it along with the weights, so that
     the next one need not. It is None where nobody has yet, and no part of a model file.
     """
 
     weights: GammaFactor  # q(u_ik) = Ga; paper α^u, β^u (columns: v)
     activity: GammaFactor  # q(r_i) = Ga; paper α^r, β^r (columns: w, popularity)
     log_weights: Array | None = field(default=None, metadata=DERIVED)
-    scaled: Array | None = field(default=None, metadata=DERIVED)
-    top: Array | None = field(default=None, metadata=DERIVED)
+    geometric: Array | None = field(default=None, metadata=DERIVED)
     totals: Array | None = field(default=None, metadata=DERIVED)
 
     @property
     def table(self) -> tuple[Any, ...]:
         """What follows from the weights, or Nones."""
-        return self.log_weights, self.scaled, self.top, self.totals
+        return self.log_weights, self.geometric, self.totals
 
     def take(self, lines: Lines) -> PatternSide:
         """The chosen lines."""
@@ -53,11 +52,11 @@ class PatternSide:
         """Uninitialised arrays for a side like this one, with its table."""
         (lines, factors), dtype = self.weights.shape.shape, self.weights.shape.dtype
         shape, rate, logs = (empty((lines, factors), dtype) for _ in range(3))
-        scaled = aligned(lines, factors, dtype, empty)  # as kernels read it
-        activity_shape, activity_rate, top = (empty((lines,), dtype) for _ in range(3))
+        geometric = aligned(lines, factors, dtype, empty)  # as kernels read it
+        activity_shape, activity_rate = (empty((lines,), dtype) for _ in range(2))
         totals = empty((lines, 3), np.float64)
         weights, activity = GammaFactor(shape, rate), GammaFactor(activity_shape, activity_rate)
-        return PatternSide(weights, activity, logs, scaled, top, totals)
+        return PatternSide(weights, activity, logs, geometric, totals)
 
     def bare(self) -> PatternSide:
         """The factors alone."""
@@ -65,7 +64,7 @@ class PatternSide:
 
     def tabulated(self, kernels: Kernels) -> PatternSide:
         """The same side with its table."""
-        if self.scaled is not None:
+        if self.geometric is not None:
             return self
         return PatternSide(self.weights, self.activity, *kernels.tabulate(self.weights.shape, self.weights.rate))
 
