@@ -58,10 +58,11 @@ def _sides(mine: SideView, theirs: SideView) -> tuple[Array, ...]:
 
 
 def _held(lines: Lines, crossing: Crossing) -> tuple[Array, Array]:
-    """Room for q(n) of a block, tile by tile (known bins need none), and the bins each cell uses."""
+    """Room for q(n), tile by tile if it will be asked for (known bins need none), and the bins each cell uses."""
     cells = len(lines.indices)
     width = 0 if crossing.kind == KNOWN else crossing.bins
-    probability = np.empty((-(-cells // TILE), width, TILE))
+    tiles = -(-cells // TILE) if crossing.learns else min(cells, 1)
+    probability = np.empty((tiles, width, TILE))
     return probability, np.empty(cells if crossing.kind == OPEN else 0, np.int32)
 
 

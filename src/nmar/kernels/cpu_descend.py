@@ -40,17 +40,26 @@ def descend_line(
     for step in range(steps):
         if not gain > 0.0:
             break
+        last, curve = step == steps - 1, 0.0
         later, until, column = ask[0] - lo, ask[1] if step < 2 else 0, ask[2] + step * SHARE
+        if far and last:
+            later, until, column = TILE, hi, K
         also = hi if far else 0
         for start in range(lo, hi, SPAN):
             stop = min(start + SPAN, hi)
             line_dots(theirs, indices, start, stop, own, 0, K, D, dots, start, later, until, column, SHARE)
             for lane in range(stop - start):
                 shares[lane] = weight[start + lane] * dots[lane]
+            if last:
+                curve += _inner(shares, dots, stop - start)
+                continue
             add_lines(theirs, indices, start, stop, K, D, shares, part, start, TILE, also, K, D)
             if (stop - lo) % TILE == 0 or stop == hi:
                 flush(total, part)
-        gain = _step(i, K, D, gain, free, total, mean, vectors, own)
+        if last:
+            _last_step(i, K, D, curve, mean, vectors, own)
+        else:
+            gain = _step(i, K, D, gain, free, total, mean, vectors, own)
     if cells[1].shape[0] == 0:
         return
     for k in range(D):
@@ -105,6 +114,26 @@ def _prepare(i, K, D, mine, sums, prior, mean, variance, vectors, own):
     for k in range(D):
         log_det -= log(vectors[DIAGONAL, k]) if free[k] else 0.0
     return log_det, gain
+
+
+@fast
+def _inner(a, b, count):
+    total = 0.0
+    for lane in range(count):
+        total += np.float64(a[lane]) * b[lane]
+    return total
+
+
+@fast
+def _last_step(i, K, D, curve, mean, vectors, own):
+    """Go to the best point along the last direction, whose image nobody needs: ``curve`` is Σ ω (b'd)² of the cells."""
+    along = 0.0
+    for k in range(D):
+        direction = np.float64(own[0, K + k])
+        along += vectors[RIGHT, k] * direction
+        curve += vectors[EXTRA, k] * direction * direction
+    for k in range(D):
+        mean[i, k] += along / curve * np.float64(own[0, K + k])
 
 
 @fast

@@ -32,7 +32,10 @@ from nmar.kernels.cpu_gamma import sum_of_logs
 from nmar.kernels.cpu_lines import add_lines, add_moments, line_dots, line_moments
 from nmar.kernels.cpu_math import expm1, log
 from nmar.kernels.cpu_tile import (
+    ALONE,
     COUNT,
+    FACTOR,
+    LEAST,
     LOG_S,
     LOG_Z,
     LT,
@@ -55,6 +58,7 @@ from nmar.kernels.spec import (
     KNOWN,
     NEGATIVE_BINOMIAL,
     OPEN,
+    PARITY,
     POISSON,
 )
 
@@ -122,14 +126,16 @@ def _pattern_weights(work, plain, floor, cells, shares):
 
 
 @fast
-def _data_weights(flags, offset, start, cells, weights, inner, shares, cellwise, firsts):
-    """Weights of the tile's cells as sums use them, and as ``cellwise`` keeps them."""
+def _data_weights(flags, offset, start, cells, weights, inner, shares, cellwise, firsts, every):
+    """Weights of the tile's cells as sums use them, and as ``cellwise`` keeps them: all, or those of ``second``."""
     for lane in range(cells):
         known = offset[start + lane] if offset.shape[0] > 0 else 0.0
         w1, w2 = weights[0, lane] - weights[1, lane] * known, weights[1, lane]
         if cellwise.shape[1] > 0:
             p = start + lane
-            cellwise[0, p], cellwise[1, p], cellwise[2, p] = w1, w2, firsts[0, lane] - known
+            cellwise[1, p] = w2
+            if every:
+                cellwise[0, p], cellwise[2, p] = w1, firsts[0, lane] - known
             w1 -= w2 * (firsts[0, lane] - known)
         elif flags[ALLOCATE]:
             w1 /= inner[lane]
@@ -175,12 +181,21 @@ def _scalar_basis(family, y, firsts, basis, own, lane):
 
 
 @compiled
-def _log_rates(work, plain, floor, at, cells, indices, start, ml, tl):
-    """log s and s of the tile's cells, by log-sum-exp where the inner product underflowed."""
-    for lane in range(TILE):
-        safe = plain[lane] if plain[lane] > floor else 1.0
-        work[LOG_S, lane] = log(safe)
-        work[S, lane] = plain[lane]
+def _log_rates(flags, work, plain, floor, at, cells, indices, start, ml, tl):
+    """s of the tile's cells and its logarithm, by log-sum-exp where the inner product underflowed.
+
+    Of counts that matter by their parity the logarithm is 0 unless s is tiny: nobody looks at it.
+    """
+    if flags[KIND] == PARITY and not flags[SEPARATE]:
+        for lane in range(TILE):
+            work[LOG_S, lane], work[S, lane] = 0.0, plain[lane]
+        for lane in range(cells):
+            if plain[lane] < LEAST and plain[lane] > floor:
+                work[LOG_S, lane] = math.log(plain[lane])
+    else:
+        for lane in range(TILE):
+            safe = plain[lane] if plain[lane] > floor else 1.0
+            work[LOG_S, lane], work[S, lane] = log(safe), plain[lane]
     for lane in range(cells):
         if not plain[lane] > floor:
             work[LOG_S, lane] = _log_sum(ml, at[lane], tl, indices[start + lane])
@@ -197,18 +212,18 @@ def _count_tile(
         truncation(work)
     if flags[SEPARATE]:
         for lane in range(TILE):
-            work[MEAN, lane] = work[TM, lane]
-            work[LOG_Z, lane] = work[LT, lane]
+            work[MEAN, lane], work[ALONE, lane] = work[TM, lane], work[LT, lane]
     else:
         for lane in range(TILE):
-            work[MEAN, lane], work[LOG_Z, lane] = 1.0, 0.0
-    pattern = work[LOG_Z].copy()
+            work[MEAN, lane], work[ALONE, lane] = 1.0, 0.0
+    for lane in range(TILE):
+        work[FACTOR, lane] = 1.0
     if kind == KNOWN:
         for lane in range(cells):
             f = work[OWN, lane]
             for v in range(slopes.shape[0]):
                 f += slopes[v, group[start + lane]] * basis[v, lane]
-            work[LOG_Z, lane], work[COUNT, lane] = pattern[lane] + f, 1.0
+            work[LOG_Z, lane], work[COUNT, lane] = work[ALONE, lane] + f, 1.0
         return True
     if flags[SEPARATE]:
         for lane in range(TILE):
@@ -229,7 +244,7 @@ def _count_tile(
         closed_tile(kind, log_factorial, slopes, by_value, group, start, basis, work, q, t)
     for lane in range(TILE):
         if flags[SEPARATE]:
-            work[LOG_Z, lane] += pattern[lane] - numbers[LOG_NORM]
+            work[LOG_Z, lane] += work[ALONE, lane] - numbers[LOG_NORM]
         else:
             work[MEAN, lane] = work[COUNT, lane]
     return True
@@ -359,25 +374,38 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
             if modelled:
                 _finish_moments(flags, offset, start, cells, mf, tf, at, indices, tile)
                 _fill_basis(flags, ys, firsts, basis, work[OWN])
-                _log_rates(work, plain, floor, at, cells, indices, start, ml, tl)
+                _log_rates(flags, work, plain, floor, at, cells, indices, start, ml, tl)
                 for each in range(TILE):
                     underflow[each] = work[LOG_S, each]
                 if cells < TILE:
                     prepare(work, cells)
                 if not _count_tile(
                     flags, numbers, log_factorial, slopes, by_value, values, group, start, cells, basis, firsts,
-                    work, q, t, used,
+                    work, q, min(t, q.shape[0] - 1), used,
                 ):  # fmt: skip
                     return 0.0, 0.0, True
-                log_z += _sum(work[LOG_Z], cells)
+                log_z += _sum(work[LOG_Z], cells) + sum_of_logs(work[FACTOR, :cells])
             else:
                 log_z += _count_alone(work, plain, floor, at, cells, indices, start, ml, tl)
                 for each in range(cells):
                     underflow[each] = work[LOG_S, each]
             _pattern_weights(work, plain, floor, cells, shares)
             if modelled:
-                _cross_tile(flags, linear, shift, quadratic, values, group, start, cells, q, t, used, weights)
-                _data_weights(flags, offset, start, cells, weights, inner, moved, cellwise, firsts)
+                _cross_tile(
+                    flags,
+                    linear,
+                    shift,
+                    quadratic,
+                    values,
+                    group,
+                    start,
+                    cells,
+                    q,
+                    min(t, q.shape[0] - 1),
+                    used,
+                    weights,
+                )
+                _data_weights(flags, offset, start, cells, weights, inner, moved, cellwise, firsts, leaves == CELLS)
             count += _sum(work[COUNT], cells)
             for lane in range(cells):
                 if not plain[lane] > floor:

@@ -1,7 +1,8 @@
 """Compiled: q(n) of a tile of cells with closed bins, all lanes at once (theory.md, Count posterior).
 
 Arrays end in a lane axis of ``TILE`` cells, so every loop over lanes is a loop over vector registers. ``work`` rows
-hold log s, s, the own part of f, log Z, E[n] for the pattern and E[n] of the counts.
+hold log s, s, the own part of f, log Z without the logarithm of FACTOR, E[n] for the pattern and E[n] of the counts.
+ALONE is log Z of the pattern where the counts have a law of their own.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from nmar.kernels.cpu_math import exp, expm1, log
 from nmar.kernels.spec import PARITY
 
 TILE = 128
-LOG_S, S, OWN, LOG_Z, MEAN, COUNT, TOP, TOTAL, TERM, LAST, LT, TM = range(12)
-WORK = 12
+LOG_S, S, OWN, LOG_Z, FACTOR, MEAN, COUNT, TOP, TOTAL, TERM, LAST, LT, TM, ALONE = range(14)
+WORK = 14
 
 LOG_2 = math.log(2.0)
 SMALL = 1e-8
@@ -104,12 +105,22 @@ def _parity_tile(slopes, by_value, group, start, basis, work, q, t):
     Odd counts weigh sinh s and even ones cosh s − 1, which are A(1 + e) and A² times e^s/2, with e = e^{−s} and
     A = 1 − e; their means are s(1 + e²)/(A(1 + e)) and s(1 + e)/A.
     """
-    for lane in range(TILE):
-        q[t, 0, lane], q[t, 1, lane] = 0.0, 0.0
+    _both_densities(q, t, slopes, basis)
     for b in range(2):
-        _density(q, t, b, slopes, basis, work)
         _add_by_value(q, t, b, by_value, group, start)
     _parities(q, t, work)
+
+
+@vectorised
+def _both_densities(q, t, slopes, basis):
+    """f of both bins."""
+    for lane in range(TILE):
+        q[t, 0, lane], q[t, 1, lane] = slopes[0, 0] * basis[0, lane], slopes[0, 1] * basis[0, lane]
+    for v in range(1, slopes.shape[0]):
+        odd, even = slopes[v, 0], slopes[v, 1]
+        for lane in range(TILE):
+            q[t, 0, lane] += odd * basis[v, lane]
+            q[t, 1, lane] += even * basis[v, lane]
 
 
 @vectorised
@@ -129,11 +140,9 @@ def _parities(q, t, work):
         inverse = 1.0 / (above * total)
         work[COUNT, lane] = s * inverse * (odd * (1.0 + e * e) + even * above * (1.0 + e))
         work[LOG_Z, lane] = work[OWN, lane] + max(q[t, 0, lane], q[t, 1, lane]) + (s - LOG_2)
-        work[TOTAL, lane] = above * total
+        work[FACTOR, lane] = above * total
         q[t, 0, lane] = odd * (1.0 + e) * above * inverse
         q[t, 1, lane] = even * above * above * inverse
-    for lane in range(TILE):
-        work[LOG_Z, lane] += log(work[TOTAL, lane])
 
 
 @vectorised
@@ -161,7 +170,8 @@ def _normalise(q, t, work, size):
             work[TOTAL, lane] += e
             work[COUNT, lane] += e * count
     for lane in range(TILE):
-        work[LOG_Z, lane] = work[OWN, lane] + work[TOP, lane] + log(work[TOTAL, lane])
+        work[LOG_Z, lane] = work[OWN, lane] + work[TOP, lane]
+        work[FACTOR, lane] = work[TOTAL, lane]
         work[TOTAL, lane] = 1.0 / work[TOTAL, lane]
         work[COUNT, lane] *= work[TOTAL, lane]
     for b in range(size):
@@ -228,4 +238,4 @@ def prepare(work, cells):
     for lane in range(cells, TILE):
         for row in range(WORK):
             work[row, lane] = 0.0
-        work[LOG_S, lane], work[S, lane] = 0.0, 1.0
+        work[LOG_S, lane], work[S, lane], work[FACTOR, lane] = 0.0, 1.0, 1.0
