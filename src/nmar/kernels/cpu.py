@@ -127,7 +127,7 @@ def statistics(
     sides = (mine.packed, mine.first_top, theirs.packed, theirs.first_top)
     nothing = np.empty(0, mine.packed.dtype)
     moments = (nothing, nothing) if held.moments is None else held.moments
-    statistics_loop(*mine.sizes)(
+    statistics_loop(*mine.sizes, held.moments is None)(
         *lines, *sides, _flags(crossing), held.probability, held.used, *moments, vectors, by_group
     )
     return vectors, by_group

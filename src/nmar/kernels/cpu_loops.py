@@ -326,7 +326,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
     beyond, most = half + little, rest - little
     share, both = max(-(-rest // 2), -(-D1 // 2)), 2 * D1
     window = ASKED // max(W, 1)
-    modelled = leaves != NOTHING
+    modelled, normal = leaves != NOTHING, leaves == LINES
 
     def expect(
         indptr, indices, values, group, offset, mp, ml, mf, tp, tl, tf,
@@ -359,7 +359,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                 line_dots(tp, indices, lo, hi, mp, i, 0, K, plain, start, TILE, n, 0, quarter)
                 if not modelled:
                     pass
-                elif flags[DIAGONAL]:
+                elif normal or flags[DIAGONAL]:
                     line_moments(
                         tp, indices, lo, hi, mp, i, K, second, D1, inner, firsts[1], start, TILE, n, quarter, quarter
                     )
@@ -509,8 +509,8 @@ def _next(indptr, line, asked, end, n, window):
 
 
 @cache
-def statistics_loop(K: int, D1: int, D2: int) -> Callable[..., Any]:
-    """n-vectors of a block with q(n) held; ``known`` and ``spread`` of the cells' inner products, if any."""
+def statistics_loop(K: int, D1: int, D2: int, gathers: bool) -> Callable[..., Any]:
+    """n-vectors of a block with q(n) held, from gathered lines or from ``known`` and ``spread`` of inner products."""
     second, rest, nothing = K + D1, D1 + D2, 0
 
     def statistics(
@@ -525,7 +525,7 @@ def statistics_loop(K: int, D1: int, D2: int) -> Callable[..., Any]:
             cells = min(TILE, n - start)
             tile = firsts, inner, ys, plain
             _pad(values, start, cells, tile)
-            if known.shape[0] > 0:
+            if not gathers:
                 for lane in range(cells):
                     inner[lane], firsts[1, lane] = known[start + lane], spread[start + lane]
             else:
