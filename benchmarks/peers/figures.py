@@ -13,8 +13,20 @@ from benchmarks.peers.libraries import LIBRARIES
 from benchmarks.peers.summary import Record, Row, digits, threaded
 from nmar.report.figures import ROLES, STYLE
 
-COLOURS = ("#3457d5", "#6d8cf0", "#d9480f", "#0c8577", "#9c36b5", "#c76adb", "#b08900", "#d9b740", "#24292f", "#8a94a0")
-MARKERS = "osDv^<>Pph"
+COLOURS = (
+    "#3457d5",
+    "#6d8cf0",
+    "#a9bcf7",
+    "#d9480f",
+    "#0c8577",
+    "#9c36b5",
+    "#c76adb",
+    "#b08900",
+    "#d9b740",
+    "#24292f",
+    "#8a94a0",
+)
+MARKERS = "os*Dv^<>Pph"
 PALETTE = dict(zip(LIBRARIES, zip(COLOURS, MARKERS, strict=True), strict=True))
 
 

@@ -103,6 +103,11 @@ def nmar(model_of: Callable[[Any, int], dict[str, Any]]) -> Callable[..., Fit]:
     return prepare
 
 
+def coupled(package: Any, factors: int, bias: bool = True) -> dict[str, Any]:
+    """The coupled model with as many factors of the pattern as of the values."""
+    return {"data": package.Factorization(factors, bias=bias, covariance="diagonal"), "linkage": "linear"}
+
+
 def nmar_log_likelihood(model: Any, test: Triplets, shape: tuple[int, int]) -> float:
     """Predictive log likelihood of held-out cells."""
     row, col, value = test
@@ -191,13 +196,17 @@ LIBRARIES = {
         "nmar",
         "values",
         "the pattern and a Gaussian factorization of the values with diagonal covariance, both with K factors, coupled"
-        " by a linear linkage; coordinate ascent; one start",
-        nmar(
-            lambda package, factors: {
-                "data": package.Factorization(factors, covariance="diagonal"),
-                "linkage": "linear",
-            }
-        ),
+        " by a linear linkage; with biases, which makes K + 2 coordinates; coordinate ascent; one start",
+        nmar(coupled),
+        predict=lambda model, rows, cols: model.predict_entries(rows, cols),
+        log_likelihood=nmar_log_likelihood,
+    ),
+    "nmar-unbiased": Library(
+        "nmar, coupled, no biases",
+        "nmar",
+        "values",
+        "the same without biases, as in the paper: K coordinates",
+        nmar(lambda package, factors: coupled(package, factors, bias=False)),
         predict=lambda model, rows, cols: model.predict_entries(rows, cols),
         log_likelihood=nmar_log_likelihood,
     ),
