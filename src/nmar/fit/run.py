@@ -1,4 +1,4 @@
-"""The one loop: sweeps of two half sweeps; after the first, the M-steps from its statistics.
+"""The one loop: sweeps of two half sweeps, each followed by M-steps from its own statistics where it sums any.
 
 Solvers differ in the :class:`Schedule` handed to :func:`run`, never in the loop: what a sweep visits, how often
 each cell counts and how far the state moves are arguments (:class:`Part`).
@@ -82,6 +82,11 @@ class Part:
     batch: int = -1
 
     @property
+    def exact(self) -> bool:
+        """A sweep of coordinate ascent over everything there is."""
+        return self.step == 1.0 and self.batch < 0
+
+    @property
     def weight(self) -> float:
         """Weight of the part's averages beside what was known: the step, or its share of the lines remembered."""
         return self.step if self.batch < 0 else min(1.0, self.scale / self.share)
@@ -141,7 +146,8 @@ def sweep_part(state: State, memory: Memory, around: Around, part: Part) -> tupl
         state = tabulated(state, around)
         used = around if leads else counted(recalled(around, state, memory.sums, part.batch), part.scale)
         for turn in range(part.local if leads else 1):
-            pair, info, size = half_sweep(axis, state, used, learns=leads and turn == part.local - 1)
+            learns = (leads and turn == part.local - 1) or (not leads and part.exact and not law.data.diagonal)
+            pair, info, size = half_sweep(axis, state, used, learns)
             if leads and turn == 0:
                 first = _bound(state, info.log_z, around, part.share)
             if not leads:
