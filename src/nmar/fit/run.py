@@ -47,7 +47,7 @@ class Memory:
     Attributes
     ----------
     steps : steps taken on the other side so far
-    stats : blended n-vectors, scaled to the whole matrix
+    stats : blended n-vectors of leading half sweeps, scaled to the whole matrix
     lines : leading lines seen so far (streams)
     kept : n-vectors of each batch's last visit (batches in memory)
     sums : what each batch last gave to the other side (batches in memory)
@@ -84,7 +84,7 @@ class Part:
     @property
     def exact(self) -> bool:
         """A sweep of coordinate ascent over everything there is."""
-        return self.step == 1.0 and self.batch < 0
+        return self.share == self.scale == self.step == 1.0 and self.batch < 0
 
     @property
     def weight(self) -> float:
@@ -153,7 +153,7 @@ def sweep_part(state: State, memory: Memory, around: Around, part: Part) -> tupl
             if not leads:
                 pair = blend(state.sides[axis], pair, part.step, law)
             state = State(state.sides, replace(state.shared, table_size=size)).with_side(axis, pair)
-        if info.stats is not None:
+        if leads and info.stats is not None:
             memory = _remember(memory, info.stats, part)
             info = replace(info, stats=memory.stats)
         shared = update_shared(axis, state, info, law)
