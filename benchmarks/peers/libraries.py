@@ -183,6 +183,16 @@ def poismf(**settings: Any) -> Callable[..., Fit]:
     return prepare
 
 
+COUPLED = Library(
+    "nmar, coupled",
+    "nmar",
+    "values",
+    "the pattern and a Gaussian factorization of the values with diagonal covariance, both with K factors, coupled"
+    " by a linear linkage; with biases, which makes K + 2 coordinates; coordinate ascent; one start",
+    nmar(coupled),
+    predict=lambda model, rows, cols: model.predict_entries(rows, cols),
+    log_likelihood=nmar_log_likelihood,
+)
 LIBRARIES = {
     "nmar-pattern": Library(
         "nmar, pattern only",
@@ -191,24 +201,12 @@ LIBRARIES = {
         "hierarchical Poisson factorization of the pattern; coordinate ascent; one start",
         nmar(lambda package, factors: {"data": package.PatternOnly(), "linkage": "ignorable"}),
     ),
-    "nmar-coupled": Library(
-        "nmar, coupled",
-        "nmar",
-        "values",
-        "the pattern and a Gaussian factorization of the values with diagonal covariance, both with K factors, coupled"
-        " by a linear linkage; with biases, which makes K + 2 coordinates; coordinate ascent; one start",
-        nmar(coupled),
-        predict=lambda model, rows, cols: model.predict_entries(rows, cols),
-        log_likelihood=nmar_log_likelihood,
-    ),
-    "nmar-unbiased": Library(
-        "nmar, coupled, no biases",
-        "nmar",
-        "values",
-        "the same without biases, as in the paper: K coordinates",
-        nmar(lambda package, factors: coupled(package, factors, bias=False)),
-        predict=lambda model, rows, cols: model.predict_entries(rows, cols),
-        log_likelihood=nmar_log_likelihood,
+    "nmar-coupled": COUPLED,
+    "nmar-unbiased": replace(
+        COUPLED,
+        title="nmar, coupled, no biases",
+        about="the same without biases, as in the paper: K coordinates",
+        prepare=nmar(lambda package, factors: coupled(package, factors, bias=False)),
     ),
     "hpfrec": Library(
         "hpfrec",
