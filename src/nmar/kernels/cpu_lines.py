@@ -137,23 +137,17 @@ def line_moments(
         mean, variance = _own(w, 4, line, first, size), _own(w, 4, line, second, size)
         square = [w.add(w.multiply(m, m), v) for m, v in zip(mean, variance, strict=True)]
 
-        def write(cells):
-            others, count = [w.line_of(1, cell) for cell in cells], len(cells)
-            sums = _Chains(w, 2 * count)
-            for cell in cells:
-                _ask(w, cell, later, end, column, columns)
+        with _cells(w, lo, hi) as (cell, _):
+            _ask(w, cell, later, end, column, columns)
+            other, sums = w.line_of(1, cell), _Chains(w, 2)
             for turn, (k, m, v, s) in enumerate(zip(_starts(size), mean, variance, square, strict=True)):
-                places = [builder.add(at, whole(k)) for at in (first, second)]
-                for each, other in enumerate(others):
-                    b, noise = (w.load(0, other, place) for place in places)
-                    sums.add(each, turn, w.multiply(m, b))
-                    sums.add(count + each, 0, w.multiply(s, noise))
-                    sums.add(count + each, 1, w.multiply(v, w.multiply(b, b)))
-            found, lanes = sums.totals(), _firsts(2 * count)
-            for place, kept in ((9, lanes[:count]), (10, lanes[count:])):
-                w.keep(found, kept, place, builder.sub(cells[0], start))
-
-        _by_groups(w, lo, hi, 1, write)
+                b, noise = (w.load(0, other, builder.add(at, whole(k))) for at in (first, second))
+                sums.add(0, turn, w.multiply(m, b))
+                sums.add(1, 0, w.multiply(s, noise))
+                sums.add(1, 1, w.multiply(v, w.multiply(b, b)))
+            found = sums.totals()
+            for place, lane in zip((9, 10), _firsts(2), strict=True):
+                w.keep(found, [lane], place, builder.sub(cell, start))
         return context.get_dummy_value()
 
     return signature, generate

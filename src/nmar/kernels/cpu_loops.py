@@ -350,7 +350,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
             empty_lines(indptr, mp, K, D1, prior, new)
         for t in range((n + TILE - 1) // TILE):
             start = t * TILE
-            cells = min(TILE, n - start)
+            cells, held = min(TILE, n - start), min(t, q.shape[0] - 1)  # q(n) of one tile where none is kept
             began, lane = i, 0
             while lane < cells:
                 while start + lane >= indptr[i + 1]:
@@ -381,7 +381,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                     prepare(work, cells)
                 if not _count_tile(
                     flags, numbers, log_factorial, slopes, by_value, values, group, start, cells, basis, firsts,
-                    work, q, min(t, q.shape[0] - 1), used,
+                    work, q, held, used,
                 ):  # fmt: skip
                     return 0.0, 0.0, True
                 log_z += _sum(work[LOG_Z], cells) + sum_of_logs(work[FACTOR, :cells])
@@ -401,7 +401,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                     start,
                     cells,
                     q,
-                    min(t, q.shape[0] - 1),
+                    held,
                     used,
                     weights,
                 )
