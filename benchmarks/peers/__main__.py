@@ -10,9 +10,9 @@ goes on from there. Libraries that are not installed are said to be so. Where th
 their own, --python gives the interpreter for all (--python /path/python) or for one (--python hpfrec=/path/python);
 nmar and what it needs must be installed there too. Memory is measured as Linux counts it.
 
---scaling adds sweeps against the number of cells (same rows and columns) and against the number of factors, with the
-largest number of threads. --target adds the error of held-out values against seconds of fitting, for the libraries
-that model values.
+--scaling adds sweeps against the number of cells (with rows in proportion, and with the same rows and columns) and
+against the number of factors, with the largest number of threads. --target adds the error of held-out values against
+seconds of fitting, for the libraries that model values.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from benchmarks.peers.libraries import LIBRARIES
 ROOT = Path(__file__).parents[2]
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 BLAS_VARIABLES = THREAD_VARIABLES[1:3]
-SCALING = ("cells", "factors")  # parts that are measured with the largest number of threads only
+SCALING = ("rows", "cells", "factors")  # parts that are measured with the largest number of threads only
 FOLDERS = re.compile(r"(/[\w.+-]+)+/")  # what is taken out of error messages
 TOO_LARGE = ("over", "out of memory")  # how the status of a job begins that a larger one need not try
 TARGET_LIBRARIES = tuple(name for name, library in LIBRARIES.items() if library.predict is not None)
@@ -37,7 +37,7 @@ class Job:
 
     Attributes
     ----------
-    part : section of the report: "problems", "cells", "factors" or "target"
+    part : section of the report: "problems", "rows", "cells", "factors" or "target"
     task : what the child does
     library : key of ``LIBRARIES``, or "limits"
     """
@@ -71,7 +71,10 @@ def _settings(options: argparse.Namespace) -> Iterator[tuple[str, str, int]]:
         yield "target", problem, options.target_factors
     if options.scaling:
         n_rows, n_cols = options.scaling_shape
-        yield from (("cells", f"{n_rows}x{n_cols}x{n}", options.scaling_cells_factors) for n in options.scaling_cells)
+        most, factors = max(options.scaling_cells), options.scaling_cells_factors
+        for n in options.scaling_cells:
+            yield "rows", f"{-(-n_rows * n // most)}x{n_cols}x{n}", factors
+            yield "cells", f"{n_rows}x{n_cols}x{n}", factors
         yield from (("factors", options.scaling_problem, factors) for factors in options.scaling_factors)
 
 

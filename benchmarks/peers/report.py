@@ -27,6 +27,11 @@ from benchmarks.peers.summary import (
 
 COUNTERPART = {"pattern": "nmar-pattern", "values": "nmar-coupled"}  # to which other libraries of the kind are compared
 MULTIPLY_ADDS = 4  # of a cell and factor: an inner product and an accumulation, by rows and by columns
+SCALING = {  # what a part goes by, its heading, and what is the same throughout
+    "rows": ("cells", "cells, with rows in proportion", "{cols:,} columns, as many cells a row, K = {factors}"),
+    "cells": ("cells", "cells, rows and columns being the same", "{rows:,} × {cols:,}, K = {factors}"),
+    "factors": ("factors", "factors", "{rows:,} × {cols:,}, {cells:,} cells"),
+}
 NATS = 0.005  # a likelihood is reached when it is this close to the best of its trace
 
 
@@ -38,8 +43,8 @@ def write(options: argparse.Namespace) -> None:
     parts = groups(records, "part")
     blocks = [prose.HEAD, *machine(parts), *libraries(records), *problems(parts.get(("problems",), []), docs)]
     blocks += target(parts.get(("target",), []), docs, given, options.slack)
-    blocks += scaling(parts.get(("cells",), []), "cells", docs)
-    blocks += scaling(parts.get(("factors",), []), "factors", docs)
+    for part in SCALING:
+        blocks += scaling(parts.get((part,), []), part, docs)
     (docs / "benchmarks.md").write_text("\n".join(blocks))
 
 
@@ -204,18 +209,15 @@ def reached(done: Sequence[Record], name: str, enough: float) -> tuple[str, str]
     return str(seconds), digits(statistics.median(point["sweeps"] for point in points))
 
 
-def scaling(records: list[Record], by: str, docs: Path) -> list[str]:
+def scaling(records: list[Record], part: str, docs: Path) -> list[str]:
     """Seconds of a sweep against cells or factors: a table for each number of threads, a plot for the largest."""
     if not records:
         return []
-    other = "factors" if by == "cells" else "cells"
-    about = f"{records[0]['rows']:,} × {records[0]['cols']:,}, " + (
-        f"K = {records[0][other]}" if other == "factors" else f"{records[0][other]:,} cells"
-    )
-    label = {"cells": "cells", "factors": "factors K"}[by]
+    by, heading, same = SCALING[part]
+    label, about = {"cells": "cells", "factors": "factors K"}[by], same.format(**records[0])
     found = [row for same in groups(records, by).values() for row in rows(same)]
     most = max(row.threads for row in found)
-    blocks = [f"## Time against {label}\n", prose.SCALING.format(about=about)]
+    blocks = [f"## Time against {heading}\n", prose.SCALING.format(about=about)]
     for threads in sorted({row.threads for row in found}):
         blocks += [
             f"{threaded(threads)}:\n",
@@ -223,8 +225,8 @@ def scaling(records: list[Record], by: str, docs: Path) -> list[str]:
         ]
     if any(row.seconds for row in found if row.threads == most):
         title = f"Simulated, {about}, {threaded(most)}"
-        figures.lines(docs / f"benchmarks_{by}.png", [row for row in found if row.threads == most], by, title, label)
-        blocks.append(f"![Time against {label}](benchmarks_{by}.png)\n")
+        figures.lines(docs / f"benchmarks_{part}.png", [row for row in found if row.threads == most], by, title, label)
+        blocks.append(f"![Time against {heading}](benchmarks_{part}.png)\n")
     return blocks
 
 

@@ -10,6 +10,7 @@ from scipy.special import gammaln, logsumexp, psi
 
 from nmar.kernels.choose import BACKENDS, choose
 from nmar.kernels.spec import (
+    CACHE_LINE,
     EMPTY_FLOAT,
     EMPTY_INT,
     FAMILIES,
@@ -19,9 +20,11 @@ from nmar.kernels.spec import (
     UNMODELLED,
     VECTOR,
     GammaTable,
+    GammaUpdate,
     Lines,
     NormalPrior,
     empty_view,
+    fill_view,
 )
 from nmar.models.coupled import Law, Shared, crossing
 from nmar.models.missingness import Pattern
@@ -639,19 +642,18 @@ def test_descend_reports_a_short_table(backend):
 
 
 @dtypes
-def test_lines_are_followed_by_a_vector_of_zeros(dtype):
-    """Kernels read whole vectors, past the end of the last line: there must be memory, and no NaN in it."""
-    for n, sizes in itertools.product((1, 3), itertools.product((1, 5, 16), (0, 1, 7), (0, 1, 9))):
-        given = []
-
-        def dirty(shape, kind, given=given):
-            given.append(np.full(shape, 255, kind))  # NaN in either type
-            return given[0]
-
-        packed = empty_view(np.zeros((n, sizes[0]), dtype), sizes, dirty).packed
-        after = packed.ctypes.data - given[0].ctypes.data + packed.nbytes
-        assert given[0].nbytes - after >= VECTOR * packed.itemsize
-        assert not given[0][after:].any()
+def test_sections_begin_on_cache_lines_and_end_in_zeros(dtype):
+    """Kernels read whole vectors: there must be no NaN after a section, whatever was in memory before."""
+    for n, sizes in itertools.product((1, 3), itertools.product((1, 5, 16), (0, 1, 7), (0, 1, 9, 33))):
+        view = empty_view(np.zeros((n, sizes[0]), dtype), sizes, lambda shape, kind: np.full(shape, 255, kind))
+        assert np.isnan(view.packed).all()
+        fill_view(view, slice(None), *(np.full((n, size), 2.0) for size in sizes))
+        assert view.packed.shape[1] % VECTOR == 0
+        assert view.packed.sum() == 2.0 * n * sum(sizes)
+        for section, size in zip((view.weights, view.first, view.second), sizes, strict=True):
+            assert section.shape == (n, size)
+            assert (section == 2.0).all()
+            assert size == 0 or section.ctypes.data % CACHE_LINE == 0
 
 
 @others
@@ -696,7 +698,7 @@ def test_renew_is_the_update_and_its_table(each, backend, dtype):
     exposure = rng.gamma(2.0, 1.0, (7 if each else 1, 5))
     shape, rate, logs, geometric = (np.full((7, 5), np.nan, dtype) for _ in range(4))
     table = GammaTable(logs, geometric, np.full((7, 3), np.nan))
-    choose(backend).renew(allocated, exposure, activity, 0.3, shape, rate, table)
+    choose(backend).renew(GammaUpdate(allocated, exposure, activity, 0.3), shape, rate, table)
     np.testing.assert_array_equal(shape, (0.3 + allocated).astype(dtype))
     np.testing.assert_array_equal(rate, (activity[:, None] + exposure).astype(dtype))
     again = choose(backend).tabulate(shape, rate)  # what a resumed fit computes: the same bits

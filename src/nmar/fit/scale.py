@@ -15,7 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.kernels.spec import Crossing, Expectation, GammaTable, Kernels, Lines, NormalLines, NormalPrior, SideView
+from nmar.kernels.spec import (
+    Crossing,
+    Expectation,
+    GammaTable,
+    GammaUpdate,
+    Kernels,
+    Lines,
+    NormalLines,
+    NormalPrior,
+    SideView,
+)
 from nmar.models.coupled import Executor, Law, Pair, State, exposure, view
 from nmar.models.missingness import Pattern, PatternSide
 
@@ -65,9 +75,9 @@ class CountedKernels:
         """The sums given are scaled already."""
         return self.kernels.solve_normal(linear, quadratic, constant, prior)
 
-    def renew(self, *given: Any) -> None:
+    def renew(self, update: GammaUpdate, shape: Array, rate: Array, table: GammaTable) -> None:
         """As the kernels' own: the pattern scales what it hands over."""
-        self.kernels.renew(*given)
+        self.kernels.renew(update, shape, rate, table)
 
     def tabulate(self, shape: Array, rate: Array) -> GammaTable:
         """As the kernels' own."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from nmar.kernels.cpu_gamma import renew_lines, tabulate_lines
 from nmar.kernels.cpu_loops import CELLS, LINES, NOTHING, SUMS, expect_loop, statistics_loop
+from nmar.kernels.cpu_room import expect_room, gamma_room, tile_room
 from nmar.kernels.cpu_solve import solve_lines
 from nmar.kernels.cpu_tile import TILE
 from nmar.kernels.spec import (
@@ -23,6 +24,7 @@ from nmar.kernels.spec import (
     Crossing,
     Expectation,
     GammaTable,
+    GammaUpdate,
     Lines,
     NormalLines,
     NormalPrior,
@@ -53,8 +55,8 @@ def _law(x: Crossing) -> tuple[Array, ...]:
     return (_flags(x), _numbers(x), *tables)
 
 
-def _sides(mine: SideView, theirs: SideView) -> tuple[Array, ...]:
-    return tuple(array for side in (mine, theirs) for array in (side.packed, side.log_weights, side.first_top))
+def _side(view: SideView) -> tuple[Array, Array, Array]:
+    return view.packed, view.log_weights, view.first_top
 
 
 def _held(lines: Lines, crossing: Crossing) -> tuple[Array, Array]:
@@ -83,15 +85,16 @@ def _expect(
     widths = (D1, D2) if leaves == SUMS else (0, 0)
     dtype = mine.packed.dtype
     pattern, (linear, quadratic) = np.zeros((n, K), dtype), (np.zeros((n, width)) for width in widths)
-    kept = len(lines.indices) if leaves in (CELLS, LINES) else 0
-    cellwise = np.empty((3, kept), dtype if leaves == LINES else np.float64)
+    cells = len(lines.indices) if leaves in (CELLS, LINES) else 0
+    cellwise = np.empty((3, cells), dtype if leaves == LINES else np.float64)
     moved = n if leaves == LINES else 0
     mean, variance = (np.empty((moved, D1), dtype) for _ in range(2))
     log_det, spread = np.empty(moved), np.empty(cellwise.shape[1] if crossing.learns else 0, dtype)
     probability, used = _held(lines, crossing)
+    sums, kept, new = (pattern, linear, quadratic), (probability, used, cellwise, spread), (mean, variance, log_det)
     log_z, count, short = expect_loop(K, D1, D2, leaves)(
-        *lines, *_sides(mine, theirs), *_law(crossing), _floor(mine.packed.dtype),
-        pattern, linear, quadratic, cellwise, probability, used, *prior, steps, mean, variance, log_det, spread,
+        lines, _side(mine), _side(theirs), _law(crossing), _floor(dtype), sums, kept, prior, steps, new,
+        expect_room(mine.sizes, len(crossing.slopes), dtype),
     )  # fmt: skip
     found = Expectation(pattern, linear, quadratic, log_z, count, probability, used, short)
     if leaves == CELLS:
@@ -124,12 +127,12 @@ def statistics(
     """n-vectors of the block with q(n) held; see spec.py."""
     vectors = np.zeros(crossing.slopes.shape)
     by_group = np.zeros(crossing.by_value.shape)
-    sides = (mine.packed, mine.first_top, theirs.packed, theirs.first_top)
     nothing = np.empty(0, mine.packed.dtype)
     moments = (nothing, nothing) if held.moments is None else held.moments
     statistics_loop(*mine.sizes, held.moments is None)(
-        *lines, *sides, _flags(crossing), held.probability, held.used, *moments, vectors, by_group
-    )
+        lines, _side(mine), _side(theirs), _flags(crossing), held.probability, held.used, moments, vectors, by_group,
+        tile_room(len(vectors), mine.packed.dtype),
+    )  # fmt: skip
     return vectors, by_group
 
 
@@ -141,22 +144,14 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
     return mean, spread, log_det
 
 
-def renew(
-    allocated: Array,
-    exposure: Array,
-    activity: Array,
-    prior_shape: float,
-    shape: Array,
-    rate: Array,
-    table: GammaTable,
-) -> None:
+def renew(update: GammaUpdate, shape: Array, rate: Array, table: GammaTable) -> None:
     """New gamma factors and their table in one pass; see spec.py."""
-    renew_lines(allocated, exposure, activity, prior_shape, shape, rate, *table)
+    renew_lines(update, shape, rate, table, gamma_room(shape.shape[1], shape.dtype))
 
 
 def tabulate(shape: Array, rate: Array) -> GammaTable:
     """E[log u] and totals; see spec.py."""
     n = len(shape)
     table = GammaTable(np.empty_like(shape), np.empty_like(shape), np.empty((n, 3)))
-    tabulate_lines(shape, rate, *table)
+    tabulate_lines(shape, rate, table, gamma_room(shape.shape[1], shape.dtype))
     return table

@@ -10,13 +10,11 @@ import math
 
 import numpy as np
 
-from nmar.kernels.cpu_base import exact, fast, vectorised
-from nmar.kernels.cpu_math import bits_of, from_bits, log, storage_exp, storage_log
+from nmar.kernels.cpu_base import exact, vectorised
+from nmar.kernels.cpu_math import storage_exp, storage_log, sum_of, sum_of_logs
 
 SHIFT = 8.0
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
-LN2 = math.log(2.0)
-MULTIPLIED = 512  # mantissas, each below 2: their product is far from overflow
 
 
 @exact
@@ -77,41 +75,18 @@ def gamma_moments(a, b):
     return a * per_rate, x * per_rate, series, ratio * ratio * inverse, entropy
 
 
-@fast
-def _sum(values):
-    total = 0.0
-    for k in range(values.shape[0]):
-        total += values[k]
-    return total
-
-
-@fast
-def sum_of_logs(values):
-    """Σ log of positive normal numbers: their exponents are added and their mantissas multiplied."""
-    total = 0.0
-    for start in range(0, values.shape[0], MULTIPLIED):
-        part = values[start : start + MULTIPLIED]
-        exponents, product = 0, 1.0
-        for k in range(part.shape[0]):
-            bits = bits_of(part[k])
-            exponents += bits >> 52
-            product *= from_bits((bits & 0x000FFFFFFFFFFFFF) | 0x3FF0000000000000)
-        total += log(product) + LN2 * (exponents - 1023 * part.shape[0])
-    return total
-
-
 @vectorised
-def _tabulate_line(shape, rate, i, table, room, stored):
+def _tabulate_line(shape, rate, i, table, room):
     """The table of a line (spec.GammaTable): the functions first, then what goes over the whole line."""
-    log_mean, geometric, totals = table
+    (log_mean, geometric, totals), (moments, stored) = table, room
     for k in range(shape.shape[1]):
         a, b = np.float64(shape[i, k]), np.float64(rate[i, k])
-        room[0, k], room[1, k], room[2, k], room[3, k], room[4, k] = gamma_moments(a, b)
+        moments[0, k], moments[1, k], moments[2, k], moments[3, k], moments[4, k] = gamma_moments(a, b)
     for k in range(shape.shape[1]):
-        stored[0, k], stored[1, k] = room[1, k], room[2, k]
-    totals[i, 0] = 0.5 * sum_of_logs(room[3]) + _sum(room[4])
-    totals[i, 1] = sum_of_logs(room[1]) + _sum(room[2])
-    totals[i, 2] = _sum(room[0])
+        stored[0, k], stored[1, k] = moments[1, k], moments[2, k]
+    totals[i, 0] = 0.5 * sum_of_logs(moments[3]) + sum_of(moments[4])
+    totals[i, 1] = sum_of_logs(moments[1]) + sum_of(moments[2])
+    totals[i, 2] = sum_of(moments[0])
     for k in range(shape.shape[1]):
         log_mean[i, k] = storage_log(stored[0, k]) + stored[1, k]
     for k in range(shape.shape[1]):
@@ -119,23 +94,20 @@ def _tabulate_line(shape, rate, i, table, room, stored):
 
 
 @vectorised
-def tabulate_lines(shape, rate, log_mean, geometric, totals):
+def tabulate_lines(shape, rate, table, room):
     """The table of every line."""
-    room, stored = np.empty((5, shape.shape[1])), np.empty((2, shape.shape[1]), shape.dtype)
-    table = log_mean, geometric, totals
     for i in range(shape.shape[0]):
-        _tabulate_line(shape, rate, i, table, room, stored)
+        _tabulate_line(shape, rate, i, table, room)
 
 
 @vectorised
-def renew_lines(allocated, exposure, activity, prior_shape, shape, rate, log_mean, geometric, totals):
+def renew_lines(update, shape, rate, table, room):
     """α = prior + allocated, β = E[r] + exposure (one line for all, or one each), and their table."""
-    room, stored = np.empty((5, shape.shape[1])), np.empty((2, shape.shape[1]), shape.dtype)
-    table = log_mean, geometric, totals
+    allocated, exposure, activity, prior_shape = update
     common = exposure.shape[0] == 1
     for i in range(allocated.shape[0]):
         at = 0 if common else i
         for k in range(allocated.shape[1]):
             shape[i, k] = prior_shape + allocated[i, k]
             rate[i, k] = activity[i] + exposure[at, k]
-        _tabulate_line(shape, rate, i, table, room, stored)
+        _tabulate_line(shape, rate, i, table, room)

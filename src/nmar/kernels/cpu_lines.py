@@ -1,8 +1,8 @@
 """Compiled: inner products and weighted sums of gathered lines, for cells that share a line of their own.
 
 ``theirs`` is the packed side that is gathered, ``indices`` names the line of each cell ``lo`` … ``hi``, and a section
-is ``width`` columns from column ``first`` on. Widths are constants of the compiled code, so that a line's own numbers
-and the sums stay in registers. Arrays by cell begin with cell ``start``.
+is ``width`` columns from column ``first`` on, with zeros up to whole vectors. Widths are constants of the compiled
+code, so that a line's own numbers and the sums stay in registers. Arrays by cell begin with cell ``start``.
 
 While a cell is worked on, the line of the cell ``later`` cells on is asked for, if there is one before cell ``end``:
 ``columns`` of its columns from ``column`` on. Without it a sweep over data larger than the cache waits for memory at
@@ -28,17 +28,8 @@ def _starts(width):
 
 
 def _own(w, place, line, first, width):
-    """A line's own section, zero in the lanes it does not have."""
-    vectors = []
-    for start in _starts(width):
-        vector = w.load(place, line, w.builder.add(first, whole(start)))
-        if start + LANES > width:
-            mask = [int(start + lane < width) for lane in range(LANES)]
-            vector = w.builder.select(
-                ir.Constant(ir.VectorType(ir.IntType(1), LANES), mask), vector, ir.Constant(w.vector, [0.0] * LANES)
-            )
-        vectors.append(vector)
-    return vectors
+    """A line's own section."""
+    return [w.load(place, line, w.builder.add(first, whole(start))) for start in _starts(width)]
 
 
 def _firsts(count):

@@ -28,9 +28,8 @@ from nmar.kernels.cpu_cell import (
     stream,
 )
 from nmar.kernels.cpu_descend import NEAR, descend_line, empty_lines, flush
-from nmar.kernels.cpu_gamma import sum_of_logs
 from nmar.kernels.cpu_lines import add_lines, add_moments, line_dots, line_moments
-from nmar.kernels.cpu_math import expm1, log
+from nmar.kernels.cpu_math import expm1, log, sum_of, sum_of_logs
 from nmar.kernels.cpu_tile import (
     ALONE,
     COUNT,
@@ -44,13 +43,12 @@ from nmar.kernels.cpu_tile import (
     TERM,
     TILE,
     TM,
-    WORK,
     S,
     closed_tile,
+    parity_tile,
     prepare,
     truncation,
 )
-from nmar.kernels.cpu_vector import LANES
 from nmar.kernels.spec import (
     BINOMIAL,
     GAMMA,
@@ -60,6 +58,8 @@ from nmar.kernels.spec import (
     OPEN,
     PARITY,
     POISSON,
+    padded,
+    sections,
 )
 
 SUMS, CELLS, LINES, NOTHING = range(4)  # what a loop over cells leaves for the data model, see expect_loop
@@ -88,9 +88,8 @@ def _share_directly(direct, i, mean, ml, tl, j, log_s):
 
 
 @vectorised
-def _finish_moments(flags, offset, start, cells, mf, tf, at, indices, tile):
+def _finish_moments(flags, offset, start, cells, mf, tf, at, indices, firsts, inner):
     """First and second moments of a tile from its inner products (in ``inner`` and ``firsts[1]``)."""
-    firsts, inner, _, _ = tile
     if flags[DIAGONAL]:
         for lane in range(TILE):
             firsts[1, lane] += inner[lane] * inner[lane]
@@ -108,9 +107,8 @@ def _finish_moments(flags, offset, start, cells, mf, tf, at, indices, tile):
 
 
 @vectorised
-def _pad(values, start, cells, tile):
+def _pad(values, start, cells, firsts, inner, ys, plain):
     """The tile's values; lanes beyond the block's last cell get harmless numbers."""
-    firsts, inner, ys, plain = tile
     for lane in range(cells):
         ys[lane] = np.float64(values[start + lane])
     for lane in range(cells, TILE):
@@ -203,51 +201,57 @@ def _log_rates(flags, work, plain, floor, at, cells, indices, start, ml, tl):
 
 
 @compiled
-def _count_tile(
-    flags, numbers, log_factorial, slopes, by_value, values, group, start, cells, basis, firsts, work, q, t, used
-):  # fmt: skip
-    """q(n) of a tile; log Z, E[n] for the pattern (MEAN) and of the counts (COUNT). False: table too short."""
-    kind = flags[KIND]
-    if flags[SEPARATE] or (kind != OPEN and slopes.shape[1] == 1):
+def _before_counts(law, work):
+    """E[n] and log Z of the pattern where it has a law of its own, and then log s and s of the counts' law."""
+    flags, numbers, single = law[0], law[1], law[3].shape[1] == 1
+    if flags[SEPARATE] or single:
         truncation(work)
+    for lane in range(TILE):
+        work[MEAN, lane], work[ALONE, lane], work[FACTOR, lane] = 1.0, 0.0, 1.0
     if flags[SEPARATE]:
         for lane in range(TILE):
             work[MEAN, lane], work[ALONE, lane] = work[TM, lane], work[LT, lane]
-    else:
-        for lane in range(TILE):
-            work[MEAN, lane], work[ALONE, lane] = 1.0, 0.0
-    for lane in range(TILE):
-        work[FACTOR, lane] = 1.0
-    if kind == KNOWN:
-        for lane in range(cells):
-            f = work[OWN, lane]
-            for v in range(slopes.shape[0]):
-                f += slopes[v, group[start + lane]] * basis[v, lane]
-            work[LOG_Z, lane], work[COUNT, lane] = work[ALONE, lane] + f, 1.0
-        return True
-    if flags[SEPARATE]:
-        for lane in range(TILE):
             work[LOG_S, lane], work[S, lane] = numbers[LOG_RATE], math.exp(numbers[LOG_RATE])
         truncation(work)
-    if kind == OPEN:
-        for lane in range(cells):
-            p = start + lane
-            which = group[p] if group.shape[0] > 0 else 0
-            z, mean, bins = stream(
-                flags, numbers, log_factorial, slopes, by_value, work[LOG_S, lane], np.float64(values[p]),
-                firsts[0, lane], firsts[1, lane], work[OWN, lane], which, basis, lane, q, t,
-            )  # fmt: skip
-            if bins < 0:
-                return False
-            work[LOG_Z, lane], work[COUNT, lane], used[p] = z, mean, bins
-    else:
-        closed_tile(kind, log_factorial, slopes, by_value, group, start, basis, work, q, t)
+
+
+@compiled
+def _known_tile(law, group, start, cells, basis, work):
+    """log Z and E[n] of a tile whose counts are known."""
+    slopes = law[3]
+    for lane in range(cells):
+        f = work[OWN, lane]
+        for v in range(slopes.shape[0]):
+            f += slopes[v, group[start + lane]] * basis[v, lane]
+        work[LOG_Z, lane], work[COUNT, lane] = f, 1.0
+
+
+@compiled
+def _open_tile(law, values, group, start, cells, basis, firsts, work, q, t, used):
+    """q(n), log Z and E[n] of a tile with open bins. False: table too short."""
+    flags, numbers, log_factorial, slopes, _, _, _, by_value = law
+    for lane in range(cells):
+        p = start + lane
+        which = group[p] if group.shape[0] > 0 else 0
+        z, mean, bins = stream(
+            flags, numbers, log_factorial, slopes, by_value, work[LOG_S, lane], np.float64(values[p]),
+            firsts[0, lane], firsts[1, lane], work[OWN, lane], which, basis, lane, q, t,
+        )  # fmt: skip
+        if bins < 0:
+            return False
+        work[LOG_Z, lane], work[COUNT, lane], used[p] = z, mean, bins
+    return True
+
+
+@compiled
+def _after_counts(flags, numbers, work):
+    """E[n] of the pattern is that of the counts, or has its own share of log Z."""
+    norm = 0.0 if flags[KIND] == KNOWN else numbers[LOG_NORM]
     for lane in range(TILE):
         if flags[SEPARATE]:
-            work[LOG_Z, lane] += work[ALONE, lane] - numbers[LOG_NORM]
+            work[LOG_Z, lane] += work[ALONE, lane] - norm
         else:
             work[MEAN, lane] = work[COUNT, lane]
-    return True
 
 
 @compiled
@@ -267,7 +271,7 @@ def _count_alone(work, plain, floor, at, cells, indices, start, ml, tl):
         work[S, lane], work[TERM, lane] = 0.0, 1.0
     for lane in range(TILE):
         work[MEAN, lane], work[COUNT, lane] = work[TM, lane], work[TM, lane]
-    return sum_of_logs(work[TERM]) + _sum(work[S], TILE)
+    return sum_of_logs(work[TERM]) + sum_of(work[S])
 
 
 @vectorised
@@ -280,8 +284,9 @@ def _truncated(work, plain):
 
 
 @compiled
-def _cross_tile(flags, linear, shift, quadratic, values, group, start, cells, q, t, used, weights):
+def _cross_tile(law, values, group, start, cells, q, t, used, weights):
     """What crosses to the data model: weights of ``first`` (row 0) and ``second`` (row 1): errata F2 and F4."""
+    flags, _, _, _, linear, shift, quadratic, _ = law
     gaussian, kind = flags[FAMILY] == GAUSSIAN, flags[KIND]
     moves = gaussian and flags[MEAN_LINKAGE] != 0
     for lane in range(cells):
@@ -319,35 +324,28 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
             the variances of the cells' means;
     NOTHING where there is no data model: the cells have no values.
     """
-    second, W, nothing = K + D1, K + D1 + D2, 0
+    _, first, second, W = sections(K, D1, D2)
+    nothing = 0
     half = -(-W // 2)  # columns of a line that are asked for while cells are gathered; the rest while they are added
     quarter, rest = -(-half // 2) if D1 else half, W - half
     little = rest // 4 if leaves == LINES else rest  # most of it while moments are added, which takes longest
     beyond, most = half + little, rest - little
-    share, both = max(-(-rest // 2), -(-D1 // 2)), 2 * D1
+    share, both = max(-(-rest // 2), -(-D1 // 2)), 2 * padded(D1)
     window = ASKED // max(W, 1)
-    modelled, normal = leaves != NOTHING, leaves == LINES
+    modelled = leaves != NOTHING
 
-    def expect(
-        indptr, indices, values, group, offset, mp, ml, mf, tp, tl, tf,
-        flags, numbers, log_factorial, slopes, linear, shift, quadratic, by_value,
-        floor, pattern, first_out, second_out, cellwise, q, used,
-        prior_mean, prior_precision, free, steps, mean_out, variance_out, log_det, spread,
-    ):  # fmt: skip
+    def expect(lines, mine, theirs, law, floor, found, kept, prior, steps, new, room):
+        indptr, indices, values, group, offset = lines
+        (mp, ml, mf), (tp, tl, tf) = mine, theirs
+        flags, numbers, log_factorial, slopes, _, _, _, by_value = law
+        (pattern, first_out, second_out), (q, used, cellwise, spread) = found, kept
+        parts, totals, tile, line_room = room
+        work, basis, plain, inner, ys, at, firsts, weights, underflow, shares, moved = tile
         log_z, count = 0.0, 0.0
-        sizes = (_room(K), _room(D1), _room(D2), _room(D1) if leaves == LINES else 0)
-        parts = _zeros(sizes, mp.dtype)
-        totals = _zeros(sizes, np.float64)
-        work, basis = np.zeros((WORK, TILE)), np.zeros((slopes.shape[0], TILE))
-        plain, inner, ys, at = np.ones(TILE), np.ones(TILE), np.ones(TILE), np.zeros(TILE, np.int64)
-        firsts, weights, underflow = np.zeros((2, TILE)), np.zeros((2, TILE)), np.zeros(TILE)
-        shares, moved = np.zeros(TILE, mp.dtype), np.zeros((2, TILE), mp.dtype)
-        room = _line_room(W, D1, mp.dtype)
-        prior, new = (prior_mean, prior_precision, free), (mean_out, variance_out, log_det)
         sums, moments = (totals[1], totals[2], totals[3]), (cellwise[2], spread)
-        n, i, run, asked = indices.shape[0], np.intp(0), 0, 0  # a plain 0 would be a type of its own
+        n, i, run, asked = indices.shape[0], np.intp(0), 0, np.intp(0)  # a plain 0 would be a type of its own
         if leaves == LINES:
-            empty_lines(indptr, mp, K, D1, prior, new)
+            empty_lines(indptr, mp, first, D1, prior, new)
         for t in range((n + TILE - 1) // TILE):
             start = t * TILE
             cells, held = min(TILE, n - start), min(t, q.shape[0] - 1)  # q(n) of one tile where none is kept
@@ -357,56 +355,43 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                     i += 1
                 lo, hi = start + lane, min(indptr[i + 1], start + cells)
                 line_dots(tp, indices, lo, hi, mp, i, 0, K, plain, start, TILE, n, 0, quarter)
-                if not modelled:
-                    pass
-                elif normal or flags[DIAGONAL]:
-                    line_moments(
-                        tp, indices, lo, hi, mp, i, K, second, D1, inner, firsts[1], start, TILE, n, quarter, quarter
-                    )
-                else:
-                    line_dots(tp, indices, lo, hi, mp, i, K, D1, inner, start, TILE, n, quarter, quarter)
-                    line_dots(tp, indices, lo, hi, mp, i, second, D2, firsts[1], start, 0, 0, 0, nothing)
+                if modelled:
+                    _line_features(
+                        leaves == LINES or flags[DIAGONAL] != 0, tp, indices, lo, hi, mp, i, first, second, D1, D2,
+                        inner, firsts[1], start, n, quarter, quarter,
+                    )  # fmt: skip
                 for each in range(lane, hi - start):
                     at[each] = i
                 lane = hi - start
-            tile = firsts, inner, ys, plain
-            _pad(values, start, cells, tile)
+            _pad(values, start, cells, firsts, inner, ys, plain)
             if modelled:
-                _finish_moments(flags, offset, start, cells, mf, tf, at, indices, tile)
+                _finish_moments(flags, offset, start, cells, mf, tf, at, indices, firsts, inner)
                 _fill_basis(flags, ys, firsts, basis, work[OWN])
                 _log_rates(flags, work, plain, floor, at, cells, indices, start, ml, tl)
                 for each in range(TILE):
                     underflow[each] = work[LOG_S, each]
                 if cells < TILE:
                     prepare(work, cells)
-                if not _count_tile(
-                    flags, numbers, log_factorial, slopes, by_value, values, group, start, cells, basis, firsts,
-                    work, q, held, used,
-                ):  # fmt: skip
+                _before_counts(law, work)
+                if flags[KIND] == PARITY:
+                    parity_tile(slopes, by_value, group, start, basis, work, q, held)
+                elif flags[KIND] == KNOWN:
+                    _known_tile(law, group, start, cells, basis, work)
+                elif flags[KIND] != OPEN:
+                    closed_tile(log_factorial, slopes, by_value, group, start, basis, work, q, held)
+                elif not _open_tile(law, values, group, start, cells, basis, firsts, work, q, held, used):
                     return 0.0, 0.0, True
-                log_z += _sum(work[LOG_Z], cells) + sum_of_logs(work[FACTOR, :cells])
+                _after_counts(flags, numbers, work)
+                log_z += sum_of(work[LOG_Z, :cells]) + sum_of_logs(work[FACTOR, :cells])
             else:
                 log_z += _count_alone(work, plain, floor, at, cells, indices, start, ml, tl)
                 for each in range(cells):
                     underflow[each] = work[LOG_S, each]
             _pattern_weights(work, plain, floor, cells, shares)
             if modelled:
-                _cross_tile(
-                    flags,
-                    linear,
-                    shift,
-                    quadratic,
-                    values,
-                    group,
-                    start,
-                    cells,
-                    q,
-                    held,
-                    used,
-                    weights,
-                )
+                _cross_tile(law, values, group, start, cells, q, held, used, weights)
                 _data_weights(flags, offset, start, cells, weights, inner, moved, cellwise, firsts, leaves == CELLS)
-            count += _sum(work[COUNT], cells)
+            count += sum_of(work[COUNT, :cells])
             for lane in range(cells):
                 if not plain[lane] > floor:
                     _share_directly(pattern, at[lane], work[MEAN, lane], ml, tl, indices[start + lane], underflow[lane])
@@ -417,12 +402,12 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                     soon = _until(indptr, line, hi, asked, n, leaves == LINES)
                     add_lines(tp, indices, lo, hi, 0, K, shares, parts[0], start, TILE, soon, half, little)
                     if leaves == SUMS:
-                        add_lines(tp, indices, lo, hi, K, D1, moved[0], parts[1], start, 0, 0, 0, nothing)
+                        add_lines(tp, indices, lo, hi, first, D1, moved[0], parts[1], start, 0, 0, 0, nothing)
                         add_lines(tp, indices, lo, hi, second, D2, moved[1], parts[2], start, 0, 0, 0, nothing)
                     if leaves == LINES:
                         add_moments(
-                            tp, indices, lo, hi, K, second, D1, moved[0], moved[1], parts[1], parts[2], parts[3], start,
-                            TILE, soon, beyond, most,
+                            tp, indices, lo, hi, first, second, D1, moved[0], moved[1], parts[1], parts[2], parts[3],
+                            start, TILE, soon, beyond, most,
                         )  # fmt: skip
                     run += hi - lo
                     ended = hi == indptr[line + 1]
@@ -433,11 +418,11 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                     if ended and leaves == LINES:
                         begin, until, asked = _next(indptr, line, asked, start + cells, n, window)
                         descend_line(
-                            indices, indptr[line], hi, mp, tp, line, K, second, D1, cellwise[1], sums, prior, steps,
-                            new, moments, room, (begin, until, half), share, both,
+                            indices, indptr[line], hi, mp, tp, line, first, second, D1, cellwise[1], sums, prior, steps,
+                            new, moments, line_room, (begin, until, half), share, both,
                         )  # fmt: skip
                     if ended:
-                        _close(totals, mp, line, flags, pattern, first_out, second_out, K, D1, D2, leaves == SUMS)
+                        _close(totals, mp, line, first, flags, pattern, first_out, second_out)
                 line += 1
         return log_z, count, False
 
@@ -445,42 +430,28 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
 
 
 @inlined
-def _zeros(sizes, dtype):
-    return np.zeros(sizes[0], dtype), np.zeros(sizes[1], dtype), np.zeros(sizes[2], dtype), np.zeros(sizes[3], dtype)
-
-
-@inlined
-def _line_room(width, size, dtype):
-    """Room for the update of a diagonal line: vectors of its system, a line laid out like theirs, a tile, sums."""
-    whole = _room(size)
-    vectors, own = np.zeros((5, size)), np.zeros((1, width + LANES), dtype)
-    return vectors, own, np.zeros(TILE), np.zeros(TILE, dtype), np.zeros(whole, dtype), np.zeros(whole)
-
-
-@inlined
-def _room(size):
-    """A section's width in whole vectors."""
-    return (size + LANES - 1) // LANES * LANES
+def _line_features(
+    diagonal, theirs, indices, lo, hi, mine, i, first, second, D1, D2, inner, seconds, start, n, column, COLUMNS
+):  # fmt: skip
+    """Inner products of ``first`` and of ``second`` for the cells of a line; the mean's variance if it is diagonal."""
+    if diagonal:
+        line_moments(
+            theirs, indices, lo, hi, mine, i, first, second, D1, inner, seconds, start, TILE, n, column, COLUMNS
+        )  # fmt: skip
+    else:
+        line_dots(theirs, indices, lo, hi, mine, i, first, D1, inner, start, TILE, n, column, COLUMNS)
+        line_dots(theirs, indices, lo, hi, mine, i, second, D2, seconds, start, 0, 0, 0, 0)
 
 
 @fast
-def _sum(values, cells):
-    total = 0.0
-    for lane in range(cells):
-        total += values[lane]
-    return total
-
-
-@fast
-def _close(totals, mp, i, flags, pattern, first_out, second_out, K, D1, D2, sums):
+def _close(totals, mp, i, first, flags, pattern, first_out, second_out):
     """Write the finished sums of a line and clear them."""
-    for k in range(K):
+    for k in range(pattern.shape[1]):
         pattern[i, k] += totals[0][k] * mp[i, k]
-    if sums:
-        for k in range(D1):
-            first_out[i, k] = totals[1][k] * (mp[i, K + k] if flags[ALLOCATE] else 1.0)
-        for k in range(D2):
-            second_out[i, k] = totals[2][k]
+    for k in range(first_out.shape[1]):
+        first_out[i, k] = totals[1][k] * (mp[i, first + k] if flags[ALLOCATE] else 1.0)
+    for k in range(second_out.shape[1]):
+        second_out[i, k] = totals[2][k]
     for section in range(4):
         for k in range(totals[section].shape[0]):
             totals[section][k] = 0.0
@@ -511,20 +482,18 @@ def _next(indptr, line, asked, end, n, window):
 @cache
 def statistics_loop(K: int, D1: int, D2: int, gathers: bool) -> Callable[..., Any]:
     """n-vectors of a block with q(n) held, from gathered lines or from ``known`` and ``spread`` of inner products."""
-    second, rest, nothing = K + D1, D1 + D2, 0
+    _, first, second, W = sections(K, D1, D2)
+    rest = W - first
 
-    def statistics(
-        indptr, indices, values, group, offset, mp, mf, tp, tf, flags, q, used, known, spread, vectors, by_group
-    ):  # fmt: skip
-        basis, firsts = np.zeros((vectors.shape[0], TILE)), np.zeros((2, TILE))
-        plain, inner, ys, at = np.ones(TILE), np.ones(TILE), np.ones(TILE), np.zeros(TILE, np.int64)
-        own = np.zeros(TILE)
+    def statistics(lines, mine, theirs, flags, q, used, moments, vectors, by_group, tile):
+        indptr, indices, values, group, offset = lines
+        (mp, _, mf), (tp, _, tf), (known, spread) = mine, theirs, moments
+        work, basis, plain, inner, ys, at, firsts, _, _, _, _ = tile
         n, i, kind = indices.shape[0], 0, flags[KIND]
         for t in range((n + TILE - 1) // TILE):
             start = t * TILE
             cells = min(TILE, n - start)
-            tile = firsts, inner, ys, plain
-            _pad(values, start, cells, tile)
+            _pad(values, start, cells, firsts, inner, ys, plain)
             if not gathers:
                 for lane in range(cells):
                     inner[lane], firsts[1, lane] = known[start + lane], spread[start + lane]
@@ -534,18 +503,15 @@ def statistics_loop(K: int, D1: int, D2: int, gathers: bool) -> Callable[..., An
                     while start + lane >= indptr[i + 1]:
                         i += 1
                     lo, hi = start + lane, min(indptr[i + 1], start + cells)
-                    if flags[DIAGONAL]:
-                        line_moments(
-                            tp, indices, lo, hi, mp, i, K, second, D1, inner, firsts[1], start, TILE, n, K, rest
-                        )
-                    else:
-                        line_dots(tp, indices, lo, hi, mp, i, K, D1, inner, start, TILE, n, K, rest)
-                        line_dots(tp, indices, lo, hi, mp, i, second, D2, firsts[1], start, 0, 0, 0, nothing)
+                    _line_features(
+                        flags[DIAGONAL] != 0, tp, indices, lo, hi, mp, i, first, second, D1, D2, inner, firsts[1],
+                        start, n, first, rest,
+                    )  # fmt: skip
                     for each in range(lane, hi - start):
                         at[each] = i
                     lane = hi - start
-            _finish_moments(flags, offset, start, cells, mf, tf, at, indices, tile)
-            _fill_basis(flags, ys, firsts, basis, own)
+            _finish_moments(flags, offset, start, cells, mf, tf, at, indices, firsts, inner)
+            _fill_basis(flags, ys, firsts, basis, work[OWN])
             for v in range(vectors.shape[0]):
                 for lane in range(cells, TILE):
                     basis[v, lane] = 0.0

@@ -1,4 +1,4 @@
-"""Compiled elementary functions that LLVM can vectorise: exp, expm1 and log of float64; exp and log of float32.
+"""Compiled elementary functions that LLVM can vectorise: exp, expm1 and log of float64; exp and log of float32; sums.
 
 Written as straight-line arithmetic (range reduction and a polynomial), so that a loop over a tile of cells becomes
 vector instructions on any CPU; calls into the C library would be made one by one. Errors are a few ulp.
@@ -12,13 +12,15 @@ import numpy as np
 from numba.core import types
 from numba.extending import intrinsic, overload
 
-from nmar.kernels.cpu_base import exact
+from nmar.kernels.cpu_base import exact, fast
 
 LOG2_E = 1.4426950408889634
 LN2_HIGH = 6.93147180369123816490e-01  # 32 bits of ln 2, so that n * LN2_HIGH is exact
 LN2_LOW = 1.90821492927058770002e-10
 LOWEST, HIGHEST = -708.0, 709.0
 TWO = math.sqrt(2.0)
+LN2 = math.log(2.0)
+MULTIPLIED = 512  # mantissas, each below 2: their product is far from overflow
 
 
 def _reinterpreting(given, wanted):
@@ -166,3 +168,27 @@ def _storage_exp(x):
 @overload(storage_log, jit_options={"forceinline": True, "fastmath": {"contract"}})
 def _storage_log(x):
     return (lambda x: log_single(x)) if x == types.float32 else (lambda x: log(x))
+
+
+@fast
+def sum_of(values):
+    """Σ values."""
+    total = 0.0
+    for k in range(values.shape[0]):
+        total += values[k]
+    return total
+
+
+@fast
+def sum_of_logs(values):
+    """Σ log of positive normal numbers: their exponents are added and their mantissas multiplied."""
+    total = 0.0
+    for start in range(0, values.shape[0], MULTIPLIED):
+        part = values[start : start + MULTIPLIED]
+        exponents, product = 0, 1.0
+        for k in range(part.shape[0]):
+            bits = bits_of(part[k])
+            exponents += bits >> 52
+            product *= from_bits((bits & 0x000FFFFFFFFFFFFF) | 0x3FF0000000000000)
+        total += log(product) + LN2 * (exponents - 1023 * part.shape[0])
+    return total

@@ -11,7 +11,6 @@ import math
 
 from nmar.kernels.cpu_base import compiled, vectorised
 from nmar.kernels.cpu_math import exp, expm1, log
-from nmar.kernels.spec import PARITY
 
 TILE = 128
 LOG_S, S, OWN, LOG_Z, FACTOR, MEAN, COUNT, TOP, TOTAL, TERM, LAST, LT, TM, ALONE = range(14)
@@ -99,7 +98,7 @@ def _counts_below(q, t, work, size, log_factorial):
 
 
 @compiled
-def _parity_tile(slopes, by_value, group, start, basis, work, q, t):
+def parity_tile(slopes, by_value, group, start, basis, work, q, t):
     """q(n), log Z and E[n] of counts that matter by their parity alone.
 
     Odd counts weigh sinh s and even ones cosh s − 1, which are A(1 + e) and A² times e^s/2, with e = e^{−s} and
@@ -125,7 +124,7 @@ def _both_densities(q, t, slopes, basis):
 
 @vectorised
 def _parities(q, t, work):
-    """As :func:`_parity_tile`, from f of both bins in ``q``. Short loops: LLVM makes vector code of each."""
+    """As :func:`parity_tile`, from f of both bins in ``q``. Short loops: LLVM makes vector code of each."""
     for lane in range(TILE):
         below = min(work[LOG_S, lane] - LOG_LEAST, 0.0)  # s of a single count, s²/2 of two: all that matters there
         q[t, 0, lane] += below
@@ -192,17 +191,14 @@ def _needs_tail(q, t, work, size, log_factorial, slopes, basis):
 
 
 @compiled
-def closed_tile(kind, log_factorial, slopes, by_value, group, start, basis, work, q, t):
+def closed_tile(log_factorial, slopes, by_value, group, start, basis, work, q, t):
     """q(n), log Z and E[n] (COUNT) of a tile; ``work`` holds log s and s at which the counts are weighed."""
     size = slopes.shape[1]
-    if kind == PARITY:
-        _parity_tile(slopes, by_value, group, start, basis, work, q, t)
-        return
     if size == 1:
         for lane in range(TILE):
             q[t, 0, lane] = 0.0
-        _density(q, t, 0, slopes, basis, work)
-        _add_by_value(q, t, 0, by_value, group, start)
+        _density(q, t, size - 1, slopes, basis, work)
+        _add_by_value(q, t, size - 1, by_value, group, start)
         for lane in range(TILE):
             work[LOG_Z, lane] = work[OWN, lane] + q[t, 0, lane] + work[LT, lane]
             work[COUNT, lane] = work[TM, lane]

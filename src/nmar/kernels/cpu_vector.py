@@ -1,8 +1,7 @@
 """Compiled: a small language for vector instructions, for loops whose sums must stay in registers.
 
 Numba's arrays live in memory, and LLVM may not keep a sum in registers that could be the memory of another array. The
-few loops that everything waits for are therefore written as LLVM instructions on vectors of LANES numbers. Vectors are
-read whole: lanes beyond a line's own columns hold what lies next in memory, and whoever reads them must not use them.
+few loops that everything waits for are therefore written as LLVM instructions on vectors of LANES numbers.
 """
 
 from __future__ import annotations

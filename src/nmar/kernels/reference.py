@@ -27,6 +27,7 @@ from nmar.kernels.spec import (
     Crossing,
     Expectation,
     GammaTable,
+    GammaUpdate,
     Lines,
     NormalLines,
     NormalPrior,
@@ -275,18 +276,10 @@ def _conjugate(matrix: Array, right: Array, steps: int) -> Array:
     return found
 
 
-def renew(
-    allocated: Array,
-    exposure: Array,
-    activity: Array,
-    prior_shape: float,
-    shape: Array,
-    rate: Array,
-    table: GammaTable,
-) -> None:
+def renew(update: GammaUpdate, shape: Array, rate: Array, table: GammaTable) -> None:
     """New gamma factors as they are stored, and their table."""
-    shape[:] = prior_shape + allocated
-    rate[:] = activity[:, None] + exposure
+    shape[:] = update.prior_shape + update.allocated
+    rate[:] = update.activity[:, None] + update.exposure
     for room, found in zip(table, tabulate(shape, rate), strict=True):
         room[:] = found
 

@@ -57,13 +57,14 @@ class Lines(NamedTuple):
 class SideView(NamedTuple):
     """One side's lines as the loops read them.
 
-    ``packed`` holds weights, first and second side by side, so that a gathered line is one run of memory:
+    ``packed`` holds weights, first and second side by side, so that a gathered line is one run of memory; each section
+    is filled up with zeros to whole vectors, which kernels read:
 
     weights (n, K)   exp E[log u]; paper exp(ψ(α))/β
     first (n, D1), second (n, D2)   features of the data model
     """
 
-    packed: Array  # (n, K + D1 + D2, padded)
+    packed: Array  # (n, K + D1 + D2, each in whole vectors)
     sizes: tuple[int, int, int]  # K, D1, D2
     log_weights: Array  # (n, K) E[log u], read only where the inner product of weights underflows
     first_top: Array  # (n,) logarithm of what was taken out of ``first`` by an allocating model, else zeros
@@ -71,49 +72,63 @@ class SideView(NamedTuple):
     @property
     def weights(self) -> Array:
         """(n, K)"""
-        return self.packed[:, : self.sizes[0]]
+        return self._section(0)
 
     @property
     def first(self) -> Array:
         """(n, D1)"""
-        return self.packed[:, self.sizes[0] : self.sizes[0] + self.sizes[1]]
+        return self._section(1)
 
     @property
     def second(self) -> Array:
         """(n, D2)"""
-        return self.packed[:, self.sizes[0] + self.sizes[1] : sum(self.sizes)]
+        return self._section(2)
+
+    def _section(self, which: int) -> Array:
+        start = sections(*self.sizes)[which]
+        return self.packed[:, start : start + self.sizes[which]]
+
+
+def padded(size: int) -> int:
+    """A section's columns in whole vectors."""
+    return -(-size // VECTOR) * VECTOR
+
+
+def sections(weights: int, first: int, second: int) -> tuple[int, int, int, int]:
+    """Columns of a packed line where weights, first and second begin, and where the line ends."""
+    features = padded(weights)
+    return 0, features, features + padded(first), features + padded(first) + padded(second)
 
 
 def bare_view(log_weights: Array, weights: Array) -> SideView | None:
     """A view of lines without features that shows their weights where they are; None if they do not lie so."""
     n, K = weights.shape
-    whole = K % VECTOR == 0 and weights.flags.c_contiguous and weights.ctypes.data % CACHE_LINE == 0
-    return SideView(weights, (K, 0, 0), log_weights, np.zeros(n, weights.dtype)) if whole else None
+    fits = padded(K) == K and weights.flags.c_contiguous and weights.ctypes.data % CACHE_LINE == 0
+    return SideView(weights, (K, 0, 0), log_weights, np.zeros(n, weights.dtype)) if fits else None
 
 
 def empty_view(log_weights: Array, sizes: tuple[int, int, int], empty: Callable[..., Array] = np.empty) -> SideView:
-    """Room for a view, to be filled some lines at a time; lines are padded to whole cache lines and begin on one."""
+    """Room for a view, to be filled some lines at a time."""
     n, dtype = len(log_weights), log_weights.dtype
-    per_line = CACHE_LINE // dtype.itemsize
-    packed = aligned(n, -(-sum(sizes) // per_line) * per_line, dtype, empty)
+    packed = aligned(n, sections(*sizes)[-1], dtype, empty)
     return SideView(packed, sizes, log_weights, np.zeros(n, dtype))
 
 
 def aligned(n: int, width: int, dtype: Any, empty: Callable[..., Array]) -> Array:
-    """An array (n, width) on a cache line boundary, zeros after it: kernels read whole vectors past a line's end."""
+    """An array (n, width) that begins on a cache line."""
     size = n * width * dtype.itemsize
-    room = empty((size + CACHE_LINE + VECTOR * dtype.itemsize,), np.uint8)
+    room = empty((size + CACHE_LINE,), np.uint8)
     start = -room.ctypes.data % CACHE_LINE
-    room[start + size :] = 0
     return room[start : start + size].view(dtype).reshape(n, width)
 
 
 def fill_view(
     view: SideView, lines: slice, weights: Array, first: Array, second: Array, first_top: Array | None = None
 ) -> None:
-    """Write the weights and features of some lines."""
+    """Write the weights and features of some lines, and zeros after each section."""
+    for start, size in zip(sections(*view.sizes), view.sizes, strict=False):
+        view.packed[lines, start + size : start + padded(size)] = 0.0
     view.weights[lines] = weights
-    view.packed[lines, sum(view.sizes) :] = 0.0
     refill_view(view, lines, first, second, first_top)
 
 
@@ -186,6 +201,15 @@ class GammaTable(NamedTuple):
     totals: Array  # (n, 3) float64: Σ_k E[log q(u)], Σ_k E[log u], Σ_k E[u]
 
 
+class GammaUpdate(NamedTuple):
+    """New gamma factors: shape ``prior_shape + allocated``, rate ``activity + exposure``."""
+
+    allocated: Array  # (n, K) Σ E[n]ϕ
+    exposure: Array  # (1 or n, K) Σ E[v]
+    activity: Array  # (n,) E[r]
+    prior_shape: float
+
+
 class NormalPrior(NamedTuple):
     """Prior of a normal line and which coordinates are free (the rest are known constants)."""
 
@@ -236,18 +260,8 @@ class Kernels(Protocol):
         """
         ...
 
-    def renew(
-        self,
-        allocated: Array,
-        exposure: Array,
-        activity: Array,
-        prior_shape: float,
-        shape: Array,
-        rate: Array,
-        table: GammaTable,
-    ) -> None:
-        """Write gamma factors, tabulated: prior + ``allocated`` (n, K) to ``shape``, ``activity`` (n,) + ``exposure``
-        (1 or n, K) to ``rate``."""
+    def renew(self, update: GammaUpdate, shape: Array, rate: Array, table: GammaTable) -> None:
+        """Write new gamma factors (n, K) to ``shape`` and ``rate``, and their table."""
         ...
 
     def tabulate(self, shape: Array, rate: Array) -> GammaTable:

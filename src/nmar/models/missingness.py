@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.kernels.spec import GammaTable, Kernels, aligned
+from nmar.kernels.spec import GammaTable, GammaUpdate, Kernels, aligned
 from nmar.prob.factor import GammaFactor, Lines, gamma_divergence
 
 Array = NDArray[Any]
@@ -127,7 +127,8 @@ class Pattern:
             Where the new side is written, with its table.
         """
         active, table, weights = side.activity.mean.astype(np.float64), GammaTable(*new.table), new.weights
-        kernels.renew(allocated, np.atleast_2d(exposure), active, self.shape, weights.shape, weights.rate, table)
+        update = GammaUpdate(allocated, np.atleast_2d(exposure), active, self.shape)
+        kernels.renew(update, weights.shape, weights.rate, table)
         new.activity.shape[:] = self._activity_shape
         new.activity.rate[:] = self.activity_rate + table.totals[:, 2]
 

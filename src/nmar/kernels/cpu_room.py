@@ -1,0 +1,75 @@
+"""Room that the compiled loops work in, one set for each call.
+
+It is made in Python: each kind of ``np.zeros`` inside compiled code would be compiled too, and a first fit would wait.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.kernels.cpu_tile import TILE, WORK
+from nmar.kernels.spec import padded, sections
+
+Array = NDArray[Any]
+
+
+class Tile(NamedTuple):
+    """What is known of the cells of a tile; arrays end in a lane axis."""
+
+    work: Array  # rows of cpu_tile.py
+    basis: Array  # statistics of the family
+    plain: Array  # inner product of the weights
+    inner: Array  # inner product of ``first``
+    ys: Array  # values
+    at: Array  # the line each cell belongs to
+    firsts: Array  # both moments
+    weights: Array  # what crosses to the data model
+    underflow: Array  # log s, where it is needed
+    shares: Array  # E[n] over the inner product, in the storage type
+    moved: Array  # weights with which lines are added, in the storage type
+
+
+class LineRoom(NamedTuple):
+    """For the update of a diagonal line."""
+
+    vectors: Array  # of its linear system
+    own: Array  # (1, …) a line laid out like theirs
+    dots: Array
+    shares: Array
+    part: Array
+    total: Array
+
+
+class Room(NamedTuple):
+    """For the E-step of a block: sums of a run of cells in the storage type, of a line in float64."""
+
+    parts: tuple[Array, ...]  # weights, first, second, and the variances of diagonal lines
+    totals: tuple[Array, ...]
+    tile: Tile
+    line: LineRoom
+
+
+def tile_room(basis: int, dtype: Any) -> Tile:
+    """Room for a tile of cells whose family has ``basis`` statistics."""
+    work, statistics = np.zeros((WORK, TILE)), np.zeros((basis, TILE))
+    plain, inner, ys, at = np.ones(TILE), np.ones(TILE), np.ones(TILE), np.zeros(TILE, np.int64)
+    firsts, weights, underflow = np.zeros((2, TILE)), np.zeros((2, TILE)), np.zeros(TILE)
+    shares, moved = np.zeros(TILE, dtype), np.zeros((2, TILE), dtype)
+    return Tile(work, statistics, plain, inner, ys, at, firsts, weights, underflow, shares, moved)
+
+
+def expect_room(sizes: tuple[int, int, int], basis: int, dtype: Any) -> Room:
+    """Room for the E-step of lines of these sizes."""
+    wide = [padded(size) for size in (*sizes, sizes[1])]
+    parts, totals = (tuple(np.zeros(size, kind) for size in wide) for kind in (dtype, np.float64))
+    vectors, own = np.zeros((5, sizes[1])), np.zeros((1, sections(*sizes)[-1]), dtype)
+    line = LineRoom(vectors, own, np.zeros(TILE), np.zeros(TILE, dtype), np.zeros(wide[1], dtype), np.zeros(wide[1]))
+    return Room(parts, totals, tile_room(basis, dtype), line)
+
+
+def gamma_room(factors: int, dtype: Any) -> tuple[Array, Array]:
+    """Room for the table of a line of gamma factors."""
+    return np.empty((5, factors)), np.empty((2, factors), dtype)
