@@ -603,6 +603,19 @@ def test_descend_over_several_vectors_and_runs(size, backend, dtype):
         np.testing.assert_allclose(found, exact, **tolerance)
 
 
+@dtypes
+@both
+def test_descend_along_a_direction_that_vanishes_when_stored(backend, dtype):
+    """Coordinates that the data do not need shrink until their gradient, over a large precision, is 0 in storage."""
+    block, table, _ = wide_block(17, dtype)
+    tiny = np.finfo(dtype).smallest_subnormal
+    flat = [side.changed(first=np.full_like(side.first, tiny)) for side in (block.mine, block.theirs)]
+    sharp = NormalPrior(np.zeros(17), np.full(17, 1e6), np.ones(17, np.bool_))
+    _, (mean, variance, _) = choose(backend).descend(*Block(block.lines, *flat).views(dtype), table, sharp, 2)
+    assert np.all(np.abs(mean) <= 1e-30)
+    assert np.isfinite(variance).all()
+
+
 @both
 def test_descend_solves_a_line_of_as_many_coordinates_as_steps(backend):
     """Conjugate gradients end after as many steps as there are unknowns: a second update moves nothing."""

@@ -1,13 +1,53 @@
-"""How the compiled kernels are compiled."""
+"""How the compiled kernels are compiled, and kept on disk.
+
+Numba takes a kept function for up to date while the text of its own file is the same. Machine code also holds what a
+function calls and the constants it reads, wherever they are from, and with older ones it would read and write past its
+arrays. The kernels are therefore kept under a stamp of all their sources.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.resources import files
+from typing import Any
+
 import numba as nb
+from numba.core.caching import FunctionCache
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # infinities and NaN keep their meaning
 
-compiled = nb.njit(cache=True, nogil=True, error_model="numpy")
-fast = nb.njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
-vectorised = nb.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})
-exact = nb.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
-inlined = nb.njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST, forceinline=True)
+
+def _stamp() -> str:
+    """A hash of all that kernels are compiled from."""
+    sources = sorted((file for file in files("nmar.kernels").iterdir() if file.name.endswith(".py")), key=str)
+    return hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()
+
+
+class KernelCache(FunctionCache):
+    """Compiled functions on disk, each by its signature and machine, and by the sources of all kernels."""
+
+    stamp = _stamp()
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        return (*super()._index_key(sig, codegen), self.stamp)
+
+
+def _compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator that compiles a function; the GIL is released, and division by zero gives infinity."""
+
+    def compile_kept(function: Callable[..., Any]) -> Any:
+        dispatcher = nb.njit(nogil=True, error_model="numpy", **options)(function)
+        with suppress(RuntimeError):  # nowhere to write: compiled anew in each process
+            dispatcher._cache = KernelCache(function)
+        return dispatcher
+
+    return compile_kept
+
+
+compiled = _compiler()
+fast = _compiler(fastmath=FAST)
+vectorised = _compiler(fastmath={"contract", "nsz", "arcp"})
+exact = _compiler(fastmath={"contract"}, forceinline=True)
+inlined = _compiler(fastmath=FAST, forceinline=True)

@@ -132,8 +132,9 @@ def _last_step(i, K, D, curve, mean, vectors, own):
         direction = np.float64(own[0, K + k])
         along += vectors[RIGHT, k] * direction
         curve += vectors[EXTRA, k] * direction * direction
+    size = along / curve if curve > 0.0 else 0.0  # a direction may be nothing in the storage type
     for k in range(D):
-        mean[i, k] += along / curve * np.float64(own[0, K + k])
+        mean[i, k] += size * np.float64(own[0, K + k])
 
 
 @fast
@@ -146,7 +147,7 @@ def _step(i, K, D, gain, free, total, mean, vectors, own):
         vectors[IMAGE, k] = image if free[k] else 0.0
         along += vectors[RIGHT, k] * direction
         curve += vectors[IMAGE, k] * direction
-    size, after = along / curve, 0.0
+    size, after = along / curve if curve > 0.0 else 0.0, 0.0  # a direction may be nothing in the storage type
     for k in range(D):
         mean[i, k] += size * np.float64(own[0, K + k])
         vectors[RIGHT, k] -= size * vectors[IMAGE, k]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nmar.kernels.cpu_base import FAST, compiled, fast, inlined, nb, vectorised
+from nmar.kernels.cpu_base import compiled, fast, inlined, vectorised
 from nmar.kernels.cpu_cell import (
     ALLOCATE,
     DIAGONAL,
@@ -426,7 +426,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                 line += 1
         return log_z, count, False
 
-    return _compile(expect)
+    return fast(expect)
 
 
 @inlined
@@ -517,7 +517,7 @@ def statistics_loop(K: int, D1: int, D2: int, gathers: bool) -> Callable[..., An
                     basis[v, lane] = 0.0
             _add_statistics(kind, basis, group, start, cells, q, t, used, vectors, by_group)
 
-    return _compile(statistics)
+    return fast(statistics)
 
 
 @inlined
@@ -546,7 +546,3 @@ def _add_statistics(kind, basis, group, start, cells, q, t, used, vectors, by_gr
         for lane in range(cells):
             for b in range(vectors.shape[1]):
                 by_group[group[start + lane], b] += q[t, b, lane]
-
-
-def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
-    return nb.njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)(function)

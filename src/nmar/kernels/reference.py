@@ -269,7 +269,8 @@ def _conjugate(matrix: Array, right: Array, steps: int) -> Array:
         if not gain > 0.0:
             break
         image = matrix @ direction
-        size = (right @ direction) / (direction @ image)
+        curve = direction @ image
+        size = (right @ direction) / curve if curve > 0.0 else 0.0
         found, right = found + size * direction, right - size * image
         after = right @ (right / scale)
         direction, gain = right / scale + after / gain * direction, after

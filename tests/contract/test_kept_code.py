@@ -1,0 +1,52 @@
+"""Compiled code on disk: it must not outlive any of the sources it was made from."""
+
+import importlib
+import pkgutil
+from types import SimpleNamespace
+
+from numba.core import caching
+from numba.core.dispatcher import Dispatcher
+
+from nmar import kernels
+from nmar.kernels import cpu_base
+from nmar.kernels.cpu_base import KernelCache, compiled
+from nmar.kernels.cpu_loops import expect_loop
+
+CODEGEN = SimpleNamespace(magic_tuple=lambda: ())
+
+
+def all_compiled():
+    modules = [importlib.import_module(each.name) for each in pkgutil.iter_modules(kernels.__path__, "nmar.kernels.")]
+    found = [value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)]
+    return [*found, expect_loop(2, 2, 2, 0)]
+
+
+def test_every_kernel_is_kept_under_the_stamp_of_all_sources(monkeypatch):
+    dispatchers = all_compiled()
+    assert len(dispatchers) > 50
+    assert all(isinstance(each._cache, KernelCache) for each in dispatchers)
+    before = [each._cache._index_key("signature", CODEGEN) for each in dispatchers]
+    monkeypatch.setattr(KernelCache, "stamp", "of other sources")
+    after = [each._cache._index_key("signature", CODEGEN) for each in dispatchers]
+    assert not set(before) & set(after)
+
+
+def test_the_stamp_reads_all_sources(monkeypatch, tmp_path):
+    monkeypatch.setattr(cpu_base, "files", lambda package: tmp_path)
+    seen = set()
+    for name, text in (("a.py", "TILE = 1"), ("b.py", "print(TILE)"), ("a.py", "TILE = 2"), ("b.txt", "no source")):
+        (tmp_path / name).write_text(text)
+        seen.add(cpu_base._stamp())
+    assert len(seen) == 3
+
+
+def test_without_a_place_to_write_kernels_are_compiled_and_not_kept(monkeypatch):
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
+    monkeypatch.setattr(caching.config, "CACHE_LOCATOR_CLASSES", "")
+
+    @compiled
+    def double(x):
+        return 2 * x
+
+    assert not isinstance(double._cache, KernelCache)
+    assert double(3) == 6
