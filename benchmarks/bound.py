@@ -19,19 +19,23 @@ import numpy as np
 
 from benchmarks.problems import SHAPES, simulated
 from nmar import CCPF, Cells, PatternOnly
-from nmar.kernels.cpu_base import vectorised
-from nmar.kernels.cpu_gamma import gamma_moments, sum_of_logs, tabulate_lines
-from nmar.kernels.cpu_math import storage_exp, storage_log
+from nmar.kernels.cpu_base import entry
+from nmar.kernels.cpu_gamma import gamma_moments, tabulate_lines
+from nmar.kernels.cpu_math import storage_exp, storage_log, sum_of_logs
+from nmar.kernels.cpu_room import gamma_room
 
 
-@vectorised
-def without_sums(shape, rate, log_mean, geometric, room):
+@entry
+def without_sums(shape, rate, table, room):
     """As ``tabulate_lines`` without what only the bound reads."""
+    (log_mean, geometric, _), (moments, stored) = table, room
     for i in range(shape.shape[0]):
         for k in range(shape.shape[1]):
-            _, room[0, k], room[1, k], _, _ = gamma_moments(np.float64(shape[i, k]), np.float64(rate[i, k]))
+            _, moments[0, k], moments[1, k], _, _ = gamma_moments(np.float64(shape[i, k]), np.float64(rate[i, k]))
         for k in range(shape.shape[1]):
-            log_mean[i, k] = storage_log(shape.dtype.type(room[0, k])) + shape.dtype.type(room[1, k])
+            stored[0, k], stored[1, k] = moments[0, k], moments[1, k]
+        for k in range(shape.shape[1]):
+            log_mean[i, k] = storage_log(stored[0, k]) + stored[1, k]
         for k in range(shape.shape[1]):
             geometric[i, k] = storage_exp(log_mean[i, k])
 
@@ -78,13 +82,13 @@ def _sums(sides: list[Any]) -> float:
         shape, rate = side.weights.shape, side.weights.rate
         n, K = shape.shape
         log_mean, geometric = np.empty_like(shape), np.empty_like(shape)
-        totals, room = np.empty((n, 3)), np.empty((2, K))
+        table, room = (log_mean, geometric, np.empty((n, 3))), gamma_room(K, shape.dtype)
 
-        def whole(a=shape, b=rate, table=(log_mean, geometric, totals)) -> None:
-            tabulate_lines(a, b, *table)
+        def whole(a=shape, b=rate, table=table, room=room) -> None:
+            tabulate_lines(a, b, table, room)
 
-        def less(a=shape, b=rate, table=(log_mean, geometric, room)) -> None:
-            without_sums(a, b, *table)
+        def less(a=shape, b=rate, table=table, room=room) -> None:
+            without_sums(a, b, table, room)
 
         total += seconds(whole) - seconds(less)
     return total
@@ -96,7 +100,7 @@ def _logs(cells: int, tile: int = 128) -> float:
     return seconds(lambda: _many(numbers, cells // tile))
 
 
-@vectorised
+@entry
 def _many(numbers, times):
     total = 0.0
     for each in range(times):

@@ -39,7 +39,7 @@ error that all libraries reach, plus {slack:g} %. Settings that a library leaves
 cells, outside the clock. A log likelihood counts as reached within {nats:g} nats of its best.
 """
 
-SCALING = """Seconds of a sweep, {about}. The last column is the slope of the logarithms: 1 where time is proportional.
-A sweep also has a part that goes by lines and not by cells, which shows where lines have few cells and where K is
-small.
+SCALING = """Seconds of a sweep, {about}. The slope is that of the logarithms: 1 where time is
+proportional. A sweep also has a part that goes by lines and not by cells, and one that goes by cells and not by
+factors; the straight line a + bx, x in {unit}, has them in a. Beside it stands its largest relative error.
 """

@@ -22,6 +22,7 @@ from benchmarks.peers.summary import (
     read,
     rows,
     slope,
+    straight,
     threaded,
 )
 
@@ -214,14 +215,15 @@ def scaling(records: list[Record], part: str, docs: Path) -> list[str]:
     if not records:
         return []
     by, heading, same = SCALING[part]
-    label, about = {"cells": "cells", "factors": "factors K"}[by], same.format(**records[0])
+    label, unit, name = {"cells": ("cells", 1e6, "millions"), "factors": ("factors K", 1.0, "factors")}[by]
+    about = same.format(**records[0])
     found = [row for same in groups(records, by).values() for row in rows(same)]
     most = max(row.threads for row in found)
-    blocks = [f"## Time against {heading}\n", prose.SCALING.format(about=about)]
+    blocks = [f"## Time against {heading}\n", prose.SCALING.format(about=about, unit=name)]
     for threads in sorted({row.threads for row in found}):
         blocks += [
             f"{threaded(threads)}:\n",
-            scaling_table([r for r in found if r.threads == threads], by),
+            scaling_table([r for r in found if r.threads == threads], by, unit),
         ]
     if any(row.seconds for row in found if row.threads == most):
         title = f"Simulated, {about}, {threaded(most)}"
@@ -230,8 +232,8 @@ def scaling(records: list[Record], part: str, docs: Path) -> list[str]:
     return blocks
 
 
-def scaling_table(found: Sequence[Row], by: str) -> str:
-    """A line each library, a column each size."""
+def scaling_table(found: Sequence[Row], by: str, unit: float) -> str:
+    """A line each library, a column each size, then how time goes with sizes in some unit."""
     sizes = sorted({getattr(row, by) for row in found})
     lines = []
     for name in LIBRARIES:
@@ -239,7 +241,9 @@ def scaling_table(found: Sequence[Row], by: str) -> str:
         if not mine:
             continue
         done = [size for size in sizes if size in mine and mine[size].seconds]
-        steep = slope(done, [mine[size].seconds.median for size in done])
+        seconds = [mine[size].seconds.median for size in done]
+        steep, line = slope(done, seconds), straight([size / unit for size in done], seconds)
         cells = [("–" if size not in mine else mine[size].seconds or mine[size].short_status) for size in sizes]
-        lines.append((LIBRARIES[name].title, *cells, "–" if steep is None else f"{steep:.2f}"))
-    return table(("library", *(f"{size:,}" for size in sizes), "slope"), lines)
+        ends = ("–", "–") if steep is None else (f"{steep:.2f}", "{:.3g} + {:.3g} x, {:.0%}".format(*line))
+        lines.append((LIBRARIES[name].title, *cells, *ends))
+    return table(("library", *(f"{size:,}" for size in sizes), "slope", "straight line, error"), lines)

@@ -123,6 +123,16 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float | None:
     return float(np.polyfit(np.log(x), np.log(y), 1)[0]) if len(x) >= 3 else None
 
 
+def straight(x: Sequence[float], y: Sequence[float]) -> tuple[float, float, float] | None:
+    """a and b of the line a + bx with the smallest relative errors, and the largest of them; None for few points."""
+    if len(x) < 3:
+        return None
+    across, down = np.array(x, float), np.array(y)
+    design = np.stack([1.0 / down, across / down], axis=1)
+    a, b = np.linalg.lstsq(design, np.ones(len(down)), rcond=None)[0]
+    return float(a), float(b), float(np.max(np.abs(design @ [a, b] - 1.0)))
+
+
 def first(trace: Sequence[Record], name: str, enough: float) -> Record | None:
     """The first point of a trace that reaches a value; an error falls towards it, a likelihood rises."""
     sign = -1.0 if name == "rmse" else 1.0

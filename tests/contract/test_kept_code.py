@@ -9,7 +9,7 @@ from numba.core.dispatcher import Dispatcher
 
 from nmar import kernels
 from nmar.kernels import cpu_base
-from nmar.kernels.cpu_base import KernelCache, compiled
+from nmar.kernels.cpu_base import KernelCache, entry
 from nmar.kernels.cpu_loops import expect_loop
 
 CODEGEN = SimpleNamespace(magic_tuple=lambda: ())
@@ -44,7 +44,7 @@ def test_without_a_place_to_write_kernels_are_compiled_and_not_kept(monkeypatch)
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
     monkeypatch.setattr(caching.config, "CACHE_LOCATOR_CLASSES", "")
 
-    @compiled
+    @entry
     def double(x):
         return 2 * x
 

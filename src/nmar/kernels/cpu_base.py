@@ -17,6 +17,8 @@ import numba as nb
 from numba.core.caching import FunctionCache
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # infinities and NaN keep their meaning
+ALWAYS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+INNER = {"no_cpython_wrapper": True}  # called by compiled code alone: no way in from Python has to be compiled
 
 
 def _stamp() -> str:
@@ -38,7 +40,7 @@ def _compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """A decorator that compiles a function; the GIL is released, and division by zero gives infinity."""
 
     def compile_kept(function: Callable[..., Any]) -> Any:
-        dispatcher = nb.njit(nogil=True, error_model="numpy", **options)(function)
+        dispatcher = nb.njit(**ALWAYS, **options)(function)
         with suppress(RuntimeError):  # nowhere to write: compiled anew in each process
             dispatcher._cache = KernelCache(function)
         return dispatcher
@@ -46,8 +48,10 @@ def _compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return compile_kept
 
 
-compiled = _compiler()
-fast = _compiler(fastmath=FAST)
-vectorised = _compiler(fastmath={"contract", "nsz", "arcp"})
-exact = _compiler(fastmath={"contract"}, forceinline=True)
-inlined = _compiler(fastmath=FAST, forceinline=True)
+entry = _compiler()
+fast_entry = _compiler(fastmath=FAST)
+compiled = _compiler(**INNER)
+fast = _compiler(fastmath=FAST, **INNER)
+vectorised = _compiler(fastmath={"contract", "nsz", "arcp"}, **INNER)
+exact = _compiler(fastmath={"contract"}, forceinline=True, **INNER)
+inlined = _compiler(fastmath=FAST, forceinline=True, **INNER)

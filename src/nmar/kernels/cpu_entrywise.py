@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from nmar.kernels.cpu_base import compiled
+from nmar.kernels.cpu_base import compiled, entry
 from nmar.kernels.cpu_cell import digamma
 
 LOG_2PI = math.log(2.0 * math.pi)
@@ -130,7 +130,7 @@ def _moments(lines, i, free, constant, mean, var):
             var[k], mean[k] = 0.0, constant[k]
 
 
-@compiled
+@entry
 def visit_normal(
     places, shape, indptr, indices, values, degree, u, v, seen, a, b, free, constant, prior, hyper, rates,
     sigma2, table, vectors, printed,
@@ -200,7 +200,7 @@ def _visit_pattern(i, j, shape, u, v, seen, hyper, rates, activity_shape, count,
     seen[1][j] += 1
 
 
-@compiled
+@entry
 def visit_poisson(
     places, shape, indptr, indices, values, degree, u, v, seen, a, b, hyper, rates, table, vectors, printed
 ):  # fmt: skip

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from nmar.kernels.cpu_base import exact, vectorised
+from nmar.kernels.cpu_base import entry, exact, vectorised
 from nmar.kernels.cpu_math import storage_exp, storage_log, sum_of, sum_of_logs
 
 SHIFT = 8.0
@@ -93,14 +93,14 @@ def _tabulate_line(shape, rate, i, table, room):
         geometric[i, k] = storage_exp(log_mean[i, k])
 
 
-@vectorised
+@entry
 def tabulate_lines(shape, rate, table, room):
     """The table of every line."""
     for i in range(shape.shape[0]):
         _tabulate_line(shape, rate, i, table, room)
 
 
-@vectorised
+@entry
 def renew_lines(update, shape, rate, table, room):
     """α = prior + allocated, β = E[r] + exposure (one line for all, or one each), and their table."""
     allocated, exposure, activity, prior_shape = update

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nmar.kernels.cpu_base import compiled, fast, inlined, vectorised
+from nmar.kernels.cpu_base import compiled, fast, fast_entry, inlined, vectorised
 from nmar.kernels.cpu_cell import (
     ALLOCATE,
     DIAGONAL,
@@ -426,7 +426,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                 line += 1
         return log_z, count, False
 
-    return fast(expect)
+    return fast_entry(expect)
 
 
 @inlined
@@ -517,7 +517,7 @@ def statistics_loop(K: int, D1: int, D2: int, gathers: bool) -> Callable[..., An
                     basis[v, lane] = 0.0
             _add_statistics(kind, basis, group, start, cells, q, t, used, vectors, by_group)
 
-    return fast(statistics)
+    return fast_entry(statistics)
 
 
 @inlined

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from nmar.kernels.cpu_base import compiled, fast
+from nmar.kernels.cpu_base import entry, fast
 
 
-@compiled
+@entry
 def solve_lines(linear, quadratic, constant, prior_mean, prior_precision, free, mean, spread, log_det):
     d = linear.shape[1]
     root_half = 1.0 / math.sqrt(2.0)
