@@ -24,8 +24,9 @@ one.
 """
 
 PROBLEMS = """*× nmar* is the time over that of nmar's model of the same kind with as many threads. *Share of the
-limit* is the time that gathering alone would take ([limits](#limits)) over the time of the sweep. Simulated problems
-have distinct cells with gamma-distributed popularity of rows and columns.
+limit* is the time that gathering alone would take ([limits](#limits)) over the time of the sweep; the two are measured
+one after the other on a machine that others use, so that it may come out a little over 100 %. Simulated problems have
+distinct cells with gamma-distributed popularity of rows and columns.
 """
 
 LIMITS = """A gather-only sweep reads, for every cell, the line of its column and then the line of its row at the
