@@ -14,6 +14,7 @@ import resource
 import statistics
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -34,9 +35,9 @@ def sweep_seconds(fit: Fit, budget: float) -> list[float]:
 
     The first fit warms up caches and compiled code. The timed one has as many sweeps as ``budget`` seconds allow.
     """
-    base = fit(1)
+    base = replace(fit(1), model=None)  # whose memory would count in the peak
     if base.seconds < budget:
-        base = fit(1)
+        base = replace(fit(1), model=None)
     if base.each:
         sweeps = min(max(int(budget / base.each[0]), FEWEST), MOST)
         return list(fit(sweeps).each[1:])
