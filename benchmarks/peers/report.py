@@ -214,9 +214,9 @@ def scaling(records: list[Record], part: str, docs: Path) -> list[str]:
     """Seconds of a sweep against cells or factors: a table for each number of threads, a plot for the largest."""
     if not records:
         return []
-    by, heading, same = SCALING[part]
+    by, heading, fixed = SCALING[part]
     label, unit, name = {"cells": ("cells", 1e6, "millions"), "factors": ("factors K", 1.0, "factors")}[by]
-    about = same.format(**records[0])
+    about = fixed.format(**records[0])
     found = [row for same in groups(records, by).values() for row in rows(same)]
     most = max(row.threads for row in found)
     blocks = [f"## Time against {heading}\n", prose.SCALING.format(about=about, unit=name)]
