@@ -94,7 +94,7 @@ def _expect(
     sums, kept, new = (pattern, linear, quadratic), (probability, used, cellwise, spread), (mean, variance, log_det)
     log_z, count, short = expect_loop(K, D1, D2, leaves)(
         lines, _side(mine), _side(theirs), _law(crossing), _floor(dtype), sums, kept, prior, steps, new,
-        expect_room(mine.sizes, len(crossing.slopes), dtype),
+        expect_room(mine.sizes, len(crossing.slopes), dtype, leaves == LINES),
     )  # fmt: skip
     found = Expectation(pattern, linear, quadratic, log_z, count, probability, used, short)
     if leaves == CELLS:

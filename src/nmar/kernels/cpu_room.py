@@ -61,9 +61,9 @@ def tile_room(basis: int, dtype: Any) -> Tile:
     return Tile(work, statistics, plain, inner, ys, at, firsts, weights, underflow, shares, moved)
 
 
-def expect_room(sizes: tuple[int, int, int], basis: int, dtype: Any) -> Room:
-    """Room for the E-step of lines of these sizes."""
-    wide = [padded(size) for size in (*sizes, sizes[1])]
+def expect_room(sizes: tuple[int, int, int], basis: int, dtype: Any, normal: bool) -> Room:
+    """Room for the E-step of lines of these sizes, and for the update of diagonal normal ones."""
+    wide = [padded(size) for size in (*sizes, sizes[1] if normal else 0)]
     parts, totals = (tuple(np.zeros(size, kind) for size in wide) for kind in (dtype, np.float64))
     vectors, own = np.zeros((5, sizes[1])), np.zeros((1, sections(*sizes)[-1]), dtype)
     line = LineRoom(vectors, own, np.zeros(TILE), np.zeros(TILE, dtype), np.zeros(wide[1], dtype), np.zeros(wide[1]))
