@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize, minimize_scalar
 
 from nmar.prob.family import FAMILIES, Statistics, family
-from nmar.prob.learn import log_prior_dispersion, objective, update, ztp_rate
+from nmar.prob.learn import event_rate, log_prior_dispersion, objective, update
 from nmar.prob.learn_linkage import _Chain
 from nmar.prob.linkage import FLOOR, LINKAGES, Exponential, Free, Geometric, Ignorable, Linear
 
@@ -349,9 +349,9 @@ def test_misuse_is_refused():
 @pytest.mark.parametrize("rate", [1e-6, 1e-3, 0.0999, 0.1001, 1.0, 7.0, 300.0, 1e4])
 def test_truncated_poisson_rate_is_the_inverse(rate):
     excess = rate / 2 + rate**2 / 12 if rate < 1e-2 else -rate / np.expm1(-rate) - 1
-    assert ztp_rate(1 + excess) == pytest.approx(rate, rel=max(1e-12, 1e-15 / rate))
+    assert event_rate(1 + excess) == pytest.approx(rate, rel=max(1e-12, 1e-15 / rate))
 
 
 @pytest.mark.parametrize("mean", [1.0, 0.3, 1 + 1e-15])
 def test_truncated_poisson_rate_stays_positive(mean):
-    assert 0 < ztp_rate(mean) <= 1e-8
+    assert 0 < event_rate(mean) <= 1e-8

@@ -48,8 +48,12 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
     solver : {"batch", "minibatch", "entrywise"}, :class:`nmar.Minibatch` or :class:`nmar.Entrywise`
         Coordinate ascent over all cells (default); mini-batches of rows, also from a stream; or the paper's
         algorithm 1, cell by cell.
-    control : bool, default False
-        Fit the tail-only control instead: the same scale mixture, unrelated to the pattern.
+    control : {False, "tail", "blind"}
+        Fit a control instead. "tail" (or True): the same scale mixture with one rate for all cells. "blind": the same
+        model, to which every line seems observed equally often; rows and columns may differ in noise, but not because
+        of what is missing.
+    trust : float from 0 to 1, default 1
+        How far the pattern is believed: 0 is the blind control.
     max_iter, tol : stop after this many sweeps, or when a sweep raises the bound by less than ``tol`` of itself
     backend : {"auto", "numba", "reference"}
     n_jobs : number of threads; None is all processors. The answer does not depend on it.
@@ -90,7 +94,7 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         linkage: Any = "free",
         factors: int = 10,
         solver: Any = "batch",
-        control: bool = False,
+        control: bool | str = False,
         max_iter: int = 200,
         tol: float = 1e-4,
         backend: str = "auto",
@@ -102,6 +106,7 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         dtype: str = "float64",
         max_time: float | None = None,
         patience: int = 10,
+        trust: float = 1.0,
     ) -> None:
         self.data = data
         self.linkage = linkage
@@ -119,6 +124,7 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         self.dtype = dtype
         self.max_time = max_time
         self.patience = patience
+        self.trust = trust
 
     # --- fit ----------------------------------------------------------------------------------------------------
 
@@ -128,6 +134,7 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
             linkage=self.linkage,
             factors=self.factors,
             control=self.control,
+            trust=self.trust,
             prior=self.prior,
             starts=self.starts,
             dtype=self.dtype,

@@ -19,6 +19,7 @@ from nmar.models.coupled import Around, Law, Observed, Pair, Shared, State, boun
 from nmar.models.missingness import PatternSide
 from nmar.models.product import Product, ProductSide
 from nmar.models.settings import check_count
+from nmar.prob.counts import log_choices
 from nmar.prob.factor import GammaFactor, NormalFactor
 from nmar.prob.learn_dispersion import PRIOR_RATE, PRIOR_SHAPE
 from nmar.prob.linkage import Curve, Linkage
@@ -118,7 +119,7 @@ class Visits:
             places = rng.integers(self.cells.shape[0] * self.cells.shape[1], size=min(chunk, left, RECORD))
             left -= len(places)
             places = places[~np.isin(places, self.away)] if len(self.away) else places
-            table = shared.linkage.table(int(min(2.0 * top + 40.0, 400.0)))
+            table = shared.linkage.table(int(min(2.0 * shared.linkage.events * top + 40.0, 400.0)))
             vectors = self._visit(places, arrays, seen, law, shared, table)
             if vectors[0].sum() > 0:
                 updates += 1
@@ -134,12 +135,19 @@ class Visits:
         rows, pattern, settings = self.cells.by(0), law.pattern, self.settings
         shape = np.array(self.cells.shape, np.int64)
         rates = np.array([settings.t0, settings.xi])
+        missing, more = law.exposure_weights(shared.linkage)
+        exposed = np.array([missing, missing + more])
+        counts = np.arange(1, len(table) + 1)
+        logs = np.cumsum(np.log(counts)) - log_choices(counts, shared.linkage.events)
+        constants = np.concatenate([[0.0], logs])
         hyper = np.array([pattern.shape, pattern.activity_shape, pattern.activity_rate, 0.0, 0.0, 0.0])
         given = (places, shape, rows.indptr, rows.indices, rows.values.astype(np.float64), self.degree, *arrays[:2])
         if isinstance(law.data, Product):
             hyper[3:] = law.data.shape, law.data.scale_shape, law.data.scale_rate
             vectors = np.zeros((3, len(table)))
-            visit_poisson(*given, seen, *arrays[2:], hyper, rates, table, vectors, settings.as_printed)  # type: ignore[call-arg]
+            visit_poisson(  # type: ignore[call-arg]
+                *given, seen, *arrays[2:], hyper, rates, exposed, table, constants, vectors, settings.as_printed
+            )
             return vectors
         assert isinstance(law.data, Bilinear)
         free = np.array([axis.free for axis in law.data.axes], bool)
@@ -148,8 +156,8 @@ class Visits:
         prior = np.array([[p.mean, p.precision] for p in priors])
         vectors = np.zeros((2, len(table)))
         visit_normal(  # type: ignore[call-arg]
-            *given, seen, *arrays[2:], free, constant, prior, hyper, rates,
-            shared.dispersion, table, vectors, settings.as_printed,
+            *given, seen, *arrays[2:], free, constant, prior, hyper, rates, exposed,
+            shared.dispersion, table, constants, vectors, settings.as_printed,
         )  # fmt: skip
         return vectors
 

@@ -17,7 +17,7 @@ from nmar.fit.foldin import fold_in
 from nmar.fit.options import Options
 from nmar.fit.run import Progress, run
 from nmar.fit.schedule import unseen_lines
-from nmar.fit.start import observe
+from nmar.fit.start import known_density, observe
 from nmar.fit.train import Fitted
 from nmar.kernels.choose import choose
 from nmar.models.bilinear import Bilinear
@@ -104,6 +104,7 @@ def go_on(
     known = grown(posterior, cells, options.n_jobs, options.backend)
     law = known.law
     law.family.check_values(cells.values)
+    law = replace(law, density=known_density(cells, None))
     observed = observe(cells, law, None, known.state.shared.center, law.dtype)
     state = reawakened(known, observed).state
     with threads(options.n_jobs) as executor:

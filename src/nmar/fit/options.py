@@ -11,7 +11,7 @@ from nmar.fit.entrywise import Entrywise
 from nmar.fit.schedule import Minibatch
 from nmar.fit.stop import StopRule
 from nmar.models.missingness import Pattern
-from nmar.models.settings import Factorization, Settings, check_choice, check_count
+from nmar.models.settings import Factorization, Settings, check_choice, check_count, check_share
 from nmar.posterior.store import register
 from nmar.prob.linkage import Linkage, linkage
 from nmar.prob.twostage import Quadratic
@@ -31,7 +31,8 @@ class Options:
     data : data model (``Factorization(10)`` …)
     linkage : a :class:`Linkage` or its name
     factors : components K of the missingness pattern
-    control : the tail-only control
+    control : False; "tail" (or True), the tail-only control; "blind", the blind one, short for trust=0
+    trust : how far the pattern is believed, from 0 (blind) to 1
     prior : "robust" (η = ζ = 0.3) or "paper" (η from the density)
     starts : starts tried where the linkage has several modes (free); the one with the better bound goes on
     dtype : "float64" or "float32" storage
@@ -41,7 +42,8 @@ class Options:
     data: Settings = field(default_factory=Factorization)
     linkage: str | Linkage = "free"
     factors: int = 10
-    control: bool = False
+    control: bool | str = False
+    trust: float = 1.0
     prior: str = "robust"
     starts: int = 2
     dtype: str = "float64"
@@ -56,6 +58,8 @@ class Options:
         check_count("max_iter", self.stop.max_iter, 1)
         check_count("starts", self.starts, 1)
         check_choice("prior", self.prior, PRIORS)
+        check_choice("control", self.control, (False, True, "tail", "blind"))
+        check_share("trust", self.trust)
         check_choice("dtype", self.dtype, ("float64", "float32"))
         if not isinstance(self.solver, Minibatch | Entrywise):
             check_choice("solver", self.solver, SOLVERS)
@@ -71,6 +75,16 @@ class Options:
         """Settings of the stochastic solver, or None for coordinate ascent."""
         named = {"batch": None, "minibatch": Minibatch(), "entrywise": Entrywise()}
         return named[self.solver] if isinstance(self.solver, str) else self.solver
+
+    @property
+    def tail_only(self) -> bool:
+        """Whether this is the tail-only control."""
+        return self.control in (True, "tail")
+
+    @property
+    def pattern_trust(self) -> float:
+        """ω: 0 for the blind control."""
+        return 0.0 if self.control == "blind" else float(self.trust)
 
     @property
     def link(self) -> Linkage:

@@ -75,6 +75,10 @@ class CountedKernels:
         """The sums given are scaled already."""
         return self.kernels.solve_normal(linear, quadratic, constant, prior)
 
+    def add_lines(self, lines: Lines, theirs: Array) -> Array:
+        """As the kernels' own: the pattern scales what it hands over."""
+        return self.kernels.add_lines(lines, theirs)
+
     def renew(self, update: GammaUpdate, shape: Array, rate: Array, table: GammaTable) -> None:
         """As the kernels' own: the pattern scales what it hands over."""
         self.kernels.renew(update, shape, rate, table)
@@ -111,7 +115,7 @@ class Sums:
         lines = len(state.sides[axis].pattern.weights.shape)
         sizes = view(state.sides[axis].take(slice(0, 1)), axis, law, state.shared).sizes
         room = [np.zeros((batches + 1, lines, size)) for size in sizes]
-        exposed = exposure(axis, state, hidden)
+        exposed = exposure(axis, state, law, hidden)
         pattern, linear, quadratic = room
         return cls(pattern, linear, quadratic, np.zeros((batches + 1, *exposed.shape)))
 
@@ -193,7 +197,7 @@ def recalled(around: Any, state: State, sums: Sums | None, batch: int) -> Any:
     if sums is None or batch < 0:
         return around
     here, law = _Here(), around.law
-    exposed = exposure(1 - law.lead, state, around.observed.hidden)
+    exposed = exposure(1 - law.lead, state, law, around.observed.hidden)
     if exposed.ndim == 1:
         sums.replace("exposure", batch, slice(None), exposed)
     pattern = RecallingPattern(**_fields(law.pattern), sums=sums, batch=batch, here=here)

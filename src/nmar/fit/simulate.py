@@ -31,7 +31,7 @@ class Truth:
 
     Attributes
     ----------
-    counts : n of each observed cell, row-major
+    counts : events of each observed cell, row-major, with thinning those that were not recorded too
     posterior : the true parameters as a posterior without uncertainty, so that the truth can be scored
     linkage, dispersion : as used
     """
@@ -96,7 +96,8 @@ def simulate(
     link = _resolve(linkage)
     for_pattern, for_data, for_values = (np.random.default_rng(s) for s in seed_sequence(seed).spawn(3))
     u, v = _weights(shape, pattern, density, for_pattern)
-    i, j, n = _counts(u, v, for_pattern)
+    i, j, recorded = _counts(u, v, for_pattern)
+    n = recorded + _unrecorded(u[i], v[j], link.events, for_pattern)
     model = (Factorization(5) if data is None else data).build(None)
     start = model.draw(shape, for_data)
     law = Law(pattern, model)
@@ -143,6 +144,13 @@ def _counts(u: Array, v: Array, rng: np.random.Generator) -> tuple[Array, Array,
     return key // len(v), key % len(v), n
 
 
+def _unrecorded(u: Array, v: Array, thinning: float, rng: np.random.Generator) -> Array:
+    """m ~ Po((s − 1)Λ) of the observed cells, whose weights are given in pairs; none are drawn without thinning."""
+    if thinning == 1.0:
+        return np.zeros(len(u), np.int64)
+    return rng.poisson((thinning - 1.0) * np.einsum("pk,pk->p", u, v))
+
+
 def _known(weights: Array, pattern: Pattern) -> PatternSide:
     """Known weights as a factor without spread."""
     factor = GammaFactor(np.full(weights.shape, SURE), SURE / np.maximum(weights, 1e-300))
@@ -155,6 +163,8 @@ def _values(known: Posterior, i: Array, j: Array, n: Array, rng: np.random.Gener
     table = known.table(int(n.max()) if link.size is None else None)
     if link.bins == "parity":
         bins = (n - 1) % 2
+    elif link.starts is not None:
+        bins = np.searchsorted(link.starts, n, side="right") - 1
     else:
         bins = np.minimum(n - 1, len(table.phi2) - 1)
     return known.cells(i, j).sample(bins[:, None], table, rng)[:, 0]

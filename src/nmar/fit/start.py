@@ -50,6 +50,12 @@ def center_of(cells: Cells, law: Law, linkage: Linkage) -> float:
     return float(np.mean(cells.by(law.lead).values, dtype=np.float64))
 
 
+def known_density(cells: Cells, hidden: Cells | None) -> float:
+    """Share of observed cells among those that are not hidden."""
+    away = 0 if hidden is None else hidden.n_observed
+    return cells.n_observed / (cells.shape[0] * cells.shape[1] - away)
+
+
 def begin(
     cells: Cells,
     data: DataModel,
@@ -57,6 +63,7 @@ def begin(
     pattern: Pattern,
     *,
     control: bool = False,
+    trust: float = 1.0,
     hidden: Cells | None = None,
     seed: Any = 0,
     dtype: Any = np.float64,
@@ -64,7 +71,7 @@ def begin(
 ) -> Problem:
     """Assemble a fit: streams of random numbers for the two models are separate, so neither moves the other."""
     lead = leading_axis(cells) if lead is None else lead
-    law = Law(pattern, data, lead, control, dtype=dtype)
+    law = Law(pattern, data, lead, control, dtype=dtype, trust=trust, density=known_density(cells, hidden))
     linkage.supports(law.family)
     if not data.has_values and (control or linkage.name != "ignorable"):
         raise ValueError(

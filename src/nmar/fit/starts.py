@@ -25,6 +25,7 @@ from nmar.prob.linkage import Curve, Free, Geometric, Linkage
 
 log = logging.getLogger("nmar")
 
+BENT = 1.2  # logarithm by which a thinned table is bent over its whole length at the start
 PROBE = 12  # sweeps of each start before the better one goes on
 
 Watch = Callable[[Trace, State], None]
@@ -59,7 +60,8 @@ def _begin(job: Job, link: Linkage, seed: Any = None) -> Problem:
         options.data.build(job.cells),
         link,
         pattern,
-        control=options.control,
+        control=options.tail_only,
+        trust=options.pattern_trust,
         hidden=job.hidden,
         seed=options.seed if seed is None else seed,
         dtype=np.dtype(options.dtype).type,
@@ -108,14 +110,15 @@ def _candidates(job: Job, problem: Problem) -> list[State]:
 
     Tables have several modes on some data (φ(2) below or above 1): a free one starts from 1, from a geometric fit and
     from a table bent up, one with a parameter c from either side of 0. For the control φ = 1 is a saddle, since all
-    cells then share one q(n): it starts from tables bent down and up.
+    cells then share one q(n): it starts from tables bent down and up, and so does a thinned table, whose counts are
+    many and whose modes are these two.
     """
     link = job.options.link
     given = isinstance(link, Free) and link.values is not None
     started = problem.state.shared.linkage
     if job.options.starts == 1 or given or not (started.learn or started.learns_mean):
         return [problem.state]
-    if job.options.control or not isinstance(link, Free):
+    if job.options.tail_only or not isinstance(link, Free) or link.events > 1.0:
         sd = _sd(problem.observed)
         return [_with_linkage(problem.state, _bent(started, sign, sd)) for sign in (-1.0, 1.0)]
     heavy = _with_linkage(problem.state, _bent(started, 1.0, _sd(problem.observed)))
@@ -125,7 +128,7 @@ def _candidates(job: Job, problem: Problem) -> list[State]:
 def _only_start(job: Job, problem: Problem) -> State:
     """The first of the starts, without a sweep: φ = 1, or for the control, where that is a saddle, bent down."""
     started = problem.state.shared.linkage
-    if not job.options.control or not (started.learn or started.learns_mean):
+    if not job.options.tail_only or not (started.learn or started.learns_mean):
         return problem.state
     return _with_linkage(problem.state, _bent(started, -1.0, _sd(problem.observed)))
 
@@ -137,8 +140,8 @@ def _with_linkage(state: State, link: Linkage) -> State:
 def _bent(link: Linkage, sign: float, sd: float) -> Linkage:
     """A started link moved off the flat table."""
     if isinstance(link, Free):
-        curve = Geometric(0.3 * sign).table(link.levels)
-        link = replace(link, values=tuple(np.clip(curve, 0.2, 5.0).tolist()))
+        bend = np.arange(link.levels) if link.events == 1.0 else BENT * np.linspace(0.0, 1.0, link.levels) / 0.3
+        link = replace(link, values=tuple(np.clip(np.exp(0.3 * sign * bend), 0.2, 5.0).tolist()))
     elif isinstance(link, Curve) and link.learn:
         link = replace(link, c=0.2 * sign)
     if link.mean == "shift":

@@ -247,7 +247,7 @@ def _two_stage(job: Job) -> Fitted:
     """Pattern and data fitted as if ignorable, then the data again with the variance a quadratic in log Λ."""
     if job.options.method is not None:
         raise ValueError("the two-stage baseline has solver='batch' only")
-    first = replace(job, options=replace(job.options, linkage="ignorable", control=False), watch=None)
+    first = replace(job, options=replace(job.options, linkage="ignorable", control=False, trust=1.0), watch=None)
     first = replace(first, keep=_stage(job, "pattern"))
     problem = first_problem(first)
     if problem.law.family.name != "gaussian":

@@ -13,13 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.kernels.cpu_gamma import renew_lines, tabulate_lines
-from nmar.kernels.cpu_loops import CELLS, LINES, NOTHING, SUMS, expect_loop, statistics_loop
+from nmar.kernels.cpu_loops import CELLS, LINES, NOTHING, SUMS, add_loop, expect_loop, statistics_loop
 from nmar.kernels.cpu_room import expect_room, gamma_room, tile_room
 from nmar.kernels.cpu_solve import solve_lines
+from nmar.kernels.cpu_thinned import steps_of
 from nmar.kernels.cpu_tile import TILE
 from nmar.kernels.spec import (
+    EMPTY_INT,
     KNOWN,
     OPEN,
+    PARITY,
+    TAIL,
     UNMODELLED,
     Crossing,
     Expectation,
@@ -47,12 +51,13 @@ def _flags(x: Crossing) -> Array:
 
 
 def _numbers(x: Crossing) -> Array:
-    return np.array([x.log_rate, x.log_norm, x.dispersion, x.ceiling, x.low, x.high])
+    beyond = 2.0 if x.thinning == 1.0 else 1.0  # see counts.complete
+    return np.array([x.log_rate, x.log_norm, x.dispersion, x.ceiling, x.low, x.high, x.thinning, beyond])
 
 
-def _law(x: Crossing) -> tuple[Array, ...]:
+def _law(x: Crossing) -> tuple[Any, ...]:
     tables = (x.log_factorial, x.slopes, x.linear, x.shift, x.quadratic, x.by_value)
-    return (_flags(x), _numbers(x), *tables)
+    return (_flags(x), _numbers(x), *tables, steps_of(x.log_factorial, x.starts if x.kind == TAIL else EMPTY_INT))
 
 
 def _side(view: SideView) -> tuple[Array, Array, Array]:
@@ -92,9 +97,10 @@ def _expect(
     log_det, spread = np.empty(moved), np.empty(cellwise.shape[1] if crossing.learns else 0, dtype)
     probability, used = _held(lines, crossing)
     sums, kept, new = (pattern, linear, quadratic), (probability, used, cellwise, spread), (mean, variance, log_det)
-    log_z, count, short = expect_loop(K, D1, D2, leaves)(
+    thinned = crossing.thinning != 1.0 and crossing.kind in (TAIL, PARITY)
+    log_z, count, short = expect_loop(K, D1, D2, leaves, thinned)(
         lines, _side(mine), _side(theirs), _law(crossing), _floor(dtype), sums, kept, prior, steps, new,
-        expect_room(mine.sizes, len(crossing.slopes), dtype, leaves == LINES),
+        expect_room(mine.sizes, len(crossing.slopes), dtype, leaves == LINES, crossing.bins if thinned else 0),
     )  # fmt: skip
     found = Expectation(pattern, linear, quadratic, log_z, count, probability, used, short)
     if leaves == CELLS:
@@ -142,6 +148,14 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
     mean, spread, log_det = np.empty((n, d)), np.empty((n, d * (d + 1) // 2)), np.zeros(n)
     solve_lines(linear, quadratic, constant, prior.mean, prior.precision, prior.free, mean, spread, log_det)
     return mean, spread, log_det
+
+
+def add_lines(lines: Lines, theirs: Array) -> Array:
+    """Sums of the other side's vectors; see spec.py."""
+    out, dtype = np.zeros((len(lines.indptr) - 1, theirs.shape[1])), theirs.dtype
+    ones, part = np.ones(TILE, dtype), np.zeros(theirs.shape[1], dtype)
+    add_loop(theirs.shape[1])(lines.indptr, lines.indices, theirs, ones, part, out)
+    return out
 
 
 def renew(update: GammaUpdate, shape: Array, rate: Array, table: GammaTable) -> None:

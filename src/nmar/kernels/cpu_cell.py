@@ -10,7 +10,7 @@ from nmar.kernels.cpu_base import compiled
 from nmar.kernels.spec import BINOMIAL, GAMMA, GAUSSIAN, INVERSE_GAUSSIAN, POISSON
 
 FAMILY, KIND, SEPARATE, ALLOCATE, DIAGONAL, MEAN_LINKAGE, CONCAVE = range(7)
-LOG_RATE, LOG_NORM, DISPERSION, CEILING, LOW, HIGH = range(6)
+LOG_RATE, LOG_NORM, DISPERSION, CEILING, LOW, HIGH, THINNING, BEYOND = range(8)
 
 LOG_2PI = math.log(2.0 * math.pi)
 LOG_EPSILON = math.log(1e-12)
@@ -90,7 +90,7 @@ def stream(flags, numbers, log_factorial, slopes, by_value, log_s, y, first, sec
     """
     concave = flags[CONCAVE] != 0
     ceiling = 0.0 if concave else _ceiling(flags, numbers, y, first, second)
-    s = math.exp(log_s)
+    s = numbers[THINNING] * math.exp(log_s)
     top, total, before = -np.inf, 0.0, -np.inf
     for b in range(slopes.shape[1]):
         n = b + 1
@@ -110,8 +110,8 @@ def stream(flags, numbers, log_factorial, slopes, by_value, log_s, y, first, sec
             if concave:  # ratios fall, so the rest is below a geometric series
                 if term < before:
                     rest = 2.0 * term - before - math.log(-math.expm1(term - before))
-            elif n + 2 > s:
-                rest = ceiling + (n + 1) * log_s - log_factorial[n + 1] - math.log(1.0 - s / (n + 2))
+            elif n + numbers[BEYOND] > s:  # ratios of weights from n + 1 on are below s over this
+                rest = ceiling + (n + 1) * log_s - log_factorial[n + 1] - math.log(1.0 - s / (n + numbers[BEYOND]))
             if rest <= LOG_EPSILON + top + math.log(total):
                 mean = 0.0
                 for a in range(n):

@@ -33,15 +33,13 @@ def find(indptr, indices, i, j):
 
 
 @compiled
-def _count(log_s, y, mean, second, poisson, sigma2, table, q):
+def _count(log_s, y, mean, second, poisson, sigma2, table, log_factorial, q):
     """q(n) of an observed cell into ``q``; returns E[n], E[1/φ] (Gaussian) or E[φ] (Poisson)."""
     top, last = -np.inf, table.shape[0]
     residual = y * y - 2.0 * y * mean + second
-    log_factorial = 0.0
     for b in range(table.shape[0]):
         n = b + 1
-        log_factorial += math.log(n)
-        f = n * log_s - log_factorial
+        f = n * log_s - log_factorial[n]
         if poisson:
             f += y * math.log(table[b]) - table[b] * second
         else:
@@ -132,14 +130,15 @@ def _moments(lines, i, free, constant, mean, var):
 
 @entry
 def visit_normal(
-    places, shape, indptr, indices, values, degree, u, v, seen, a, b, free, constant, prior, hyper, rates,
-    sigma2, table, vectors, printed,
+    places, shape, indptr, indices, values, degree, u, v, seen, a, b, free, constant, prior, hyper, rates, exposed,
+    sigma2, table, constants, vectors, printed,
 ):  # fmt: skip
     """Visit cells ``places`` (i·J + j) in order; Gaussian, diagonal lines. Returns observed visits.
 
     ``u``, ``v`` (2, lines, K) shapes and rates; ``a``, ``b`` (2, lines, d) precisions and precision × mean;
     ``seen`` four vectors of counters (rows and columns, all visits and observed ones); ``vectors`` (2, N): Σ q(n)
-    and Σ q(n) E[(y − μ)²]; ``prior`` (axis, mean or precision, d); ``rates`` t0 and ξ.
+    and Σ q(n) E[(y − μ)²]; ``prior`` (axis, mean or precision, d); ``rates`` t0 and ξ; ``exposed`` how often lines are
+    exposed to a missing and to an observed cell; ``constants`` log n!, less log(s^n − (s−1)^n) with thinning.
     """
     K, d = u.shape[2], free.shape[1]
     phi, q = np.empty(K), np.empty(table.shape[0])
@@ -161,7 +160,7 @@ def visit_normal(
                 log_s = _log_rate(u, i, v, j)
             y = values[p]
             second = mean * mean + variance
-            count, crossing = _count(log_s, y, mean, second, False, sigma2, table, q)
+            count, crossing = _count(log_s, y, mean, second, False, sigma2, table, constants, q)
             for n in range(table.shape[0]):
                 vectors[0, n] += q[n]
                 vectors[1, n] += q[n] * (y * y - 2.0 * y * mean + second)
@@ -174,7 +173,7 @@ def visit_normal(
             _move_normal(b, j, bm, free[1], prior[1], tau_col, col_scale, weight, weight * y, am, av, printed)
             seen[2][i] += 1
             seen[3][j] += 1
-        _visit_pattern(i, j, shape, u, v, seen, hyper, rates, activity_shape, count, phi)
+        _visit_pattern(i, j, shape, u, v, seen, hyper, rates, activity_shape, count, exposed[1 if p >= 0 else 0], phi)
     return observed
 
 
@@ -187,22 +186,26 @@ def _log_rate(u, i, v, j):
 
 
 @compiled
-def _visit_pattern(i, j, shape, u, v, seen, hyper, rates, activity_shape, count, phi):
-    """Move both pattern lines of a cell, missing (count 0) or not: rows with J, columns with I."""
+def _visit_pattern(i, j, shape, u, v, seen, hyper, rates, activity_shape, count, exposed, phi):
+    """Move both pattern lines of a cell, missing (count 0) or not: rows with J, columns with I.
+
+    ``exposed`` is how often the lines are exposed to such a cell: once, or ω and s more where it is observed.
+    """
     tau_row = (rates[0] + seen[0][i]) ** -rates[1]
     tau_col = (rates[0] + seen[1][j]) ** -rates[1]
     row = _activity(u, i, activity_shape, hyper[ACTIVITY_RATE])
     col = _activity(v, j, activity_shape, hyper[ACTIVITY_RATE])
     before = u[:, i : i + 1].copy()
-    _move_gamma(u, i, v, j, row, tau_row, hyper[PRIOR_SHAPE], shape[1], count, 1.0, phi)
-    _move_gamma(v, j, before, 0, col, tau_col, hyper[PRIOR_SHAPE], shape[0], count, 1.0, phi)
+    _move_gamma(u, i, v, j, row, tau_row, hyper[PRIOR_SHAPE], shape[1], count, exposed, phi)
+    _move_gamma(v, j, before, 0, col, tau_col, hyper[PRIOR_SHAPE], shape[0], count, exposed, phi)
     seen[0][i] += 1
     seen[1][j] += 1
 
 
 @entry
 def visit_poisson(
-    places, shape, indptr, indices, values, degree, u, v, seen, a, b, hyper, rates, table, vectors, printed
+    places, shape, indptr, indices, values, degree, u, v, seen, a, b, hyper, rates, exposed, table, constants,
+    vectors, printed,
 ):  # fmt: skip
     """As :func:`visit_normal` for Poisson factorization; ``a``, ``b`` shapes and rates; ``vectors`` (3, N)."""
     K, d = u.shape[2], a.shape[2]
@@ -218,7 +221,7 @@ def visit_poisson(
             theta, rate, y = _share(a, i, b, j, allocation), math.exp(_log_rate(a, i, b, j)), values[p]
             if printed:
                 log_s = _log_rate(u, i, v, j)
-            count, exposure = _count(log_s, y, theta, rate, True, 1.0, table, q)
+            count, exposure = _count(log_s, y, theta, rate, True, 1.0, table, constants, q)
             for n in range(table.shape[0]):
                 vectors[0, n] += q[n]
                 vectors[1, n] += q[n] * y
@@ -236,5 +239,5 @@ def visit_poisson(
             _move_gamma(b, j, before, 0, col, tau_col, hyper[DATA_SHAPE], col_scale, y, exposure, allocation)
             seen[2][i] += 1
             seen[3][j] += 1
-        _visit_pattern(i, j, shape, u, v, seen, hyper, rates, activity_shape, count, phi)
+        _visit_pattern(i, j, shape, u, v, seen, hyper, rates, activity_shape, count, exposed[1 if p >= 0 else 0], phi)
     return observed

@@ -30,6 +30,7 @@ from nmar.kernels.cpu_cell import (
 from nmar.kernels.cpu_descend import NEAR, descend_line, empty_lines, flush
 from nmar.kernels.cpu_lines import add_lines, add_moments, line_dots, line_moments
 from nmar.kernels.cpu_math import expm1, log, sum_of, sum_of_logs
+from nmar.kernels.cpu_thinned import thinned_parity_tile, thinned_tile
 from nmar.kernels.cpu_tile import (
     ALONE,
     COUNT,
@@ -229,7 +230,7 @@ def _known_tile(law, group, start, cells, basis, work):
 @compiled
 def _open_tile(law, values, group, start, cells, basis, firsts, work, q, t, used):
     """q(n), log Z and E[n] of a tile with open bins. False: table too short."""
-    flags, numbers, log_factorial, slopes, _, _, _, by_value = law
+    flags, numbers, log_factorial, slopes, _, _, _, by_value, _ = law
     for lane in range(cells):
         p = start + lane
         which = group[p] if group.shape[0] > 0 else 0
@@ -286,7 +287,7 @@ def _truncated(work, plain):
 @compiled
 def _cross_tile(law, values, group, start, cells, q, t, used, weights):
     """What crosses to the data model: weights of ``first`` (row 0) and ``second`` (row 1): errata F2 and F4."""
-    flags, _, _, _, linear, shift, quadratic, _ = law
+    flags, _, _, _, linear, shift, quadratic, _, _ = law
     gaussian, kind = flags[FAMILY] == GAUSSIAN, flags[KIND]
     moves = gaussian and flags[MEAN_LINKAGE] != 0
     for lane in range(cells):
@@ -313,9 +314,18 @@ def _cross_tile(law, values, group, start, cells, q, t, used, weights):
             weights[0, lane] = np.float64(values[start + lane]) * (weights[1, lane] if gaussian else 1.0)
 
 
+@compiled
+def _thinned_tile(law, group, start, basis, work, bins, q, t):
+    """Closed bins of thinned counts."""
+    if law[0][KIND] == PARITY:
+        thinned_parity_tile(law, group, start, basis, work, q, t)
+    else:
+        thinned_tile(law, group, start, basis, work, bins, q, t)
+
+
 @cache
-def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
-    """The E-step of a block for lines of these widths, and what it leaves for the data model:
+def expect_loop(K: int, D1: int, D2: int, leaves: int, thinned: bool) -> Callable[..., Any]:
+    """The E-step of a block for lines of these widths, with or without thinning, and what it leaves:
 
     SUMS    Σ w1 first and Σ w2 second of each line;
     CELLS   each cell's two weights and first moment (``cellwise``), for regressors;
@@ -337,10 +347,10 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
     def expect(lines, mine, theirs, law, floor, found, kept, prior, steps, new, room):
         indptr, indices, values, group, offset = lines
         (mp, ml, mf), (tp, tl, tf) = mine, theirs
-        flags, numbers, log_factorial, slopes, _, _, _, by_value = law
+        flags, numbers, log_factorial, slopes, _, _, _, by_value, _ = law
         (pattern, first_out, second_out), (q, used, cellwise, spread) = found, kept
         parts, totals, tile, line_room = room
-        work, basis, plain, inner, ys, at, firsts, weights, underflow, shares, moved = tile
+        work, basis, plain, inner, ys, at, firsts, weights, underflow, shares, moved, bins = tile
         log_z, count = 0.0, 0.0
         sums, moments = (totals[1], totals[2], totals[3]), (cellwise[2], spread)
         n, i, run, asked = indices.shape[0], np.intp(0), 0, np.intp(0)  # a plain 0 would be a type of its own
@@ -373,12 +383,15 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int) -> Callable[..., Any]:
                 if cells < TILE:
                     prepare(work, cells)
                 _before_counts(law, work)
-                if flags[KIND] == PARITY:
-                    parity_tile(slopes, by_value, group, start, basis, work, q, held)
-                elif flags[KIND] == KNOWN:
+                if flags[KIND] == KNOWN:
                     _known_tile(law, group, start, cells, basis, work)
                 elif flags[KIND] != OPEN:
-                    closed_tile(log_factorial, slopes, by_value, group, start, basis, work, q, held)
+                    if thinned:
+                        _thinned_tile(law, group, start, basis, work, bins, q, held)
+                    elif flags[KIND] == PARITY:
+                        parity_tile(slopes, by_value, group, start, basis, work, q, held)
+                    else:
+                        closed_tile(log_factorial, slopes, by_value, group, start, basis, work, q, held)
                 elif not _open_tile(law, values, group, start, cells, basis, firsts, work, q, held, used):
                     return 0.0, 0.0, True
                 _after_counts(flags, numbers, work)
@@ -488,7 +501,7 @@ def statistics_loop(K: int, D1: int, D2: int, gathers: bool) -> Callable[..., An
     def statistics(lines, mine, theirs, flags, q, used, moments, vectors, by_group, tile):
         indptr, indices, values, group, offset = lines
         (mp, _, mf), (tp, _, tf), (known, spread) = mine, theirs, moments
-        work, basis, plain, inner, ys, at, firsts, _, _, _, _ = tile
+        work, basis, plain, inner, ys, at, firsts, _, _, _, _, _ = tile
         n, i, kind = indices.shape[0], 0, flags[KIND]
         for t in range((n + TILE - 1) // TILE):
             start = t * TILE
@@ -546,3 +559,18 @@ def _add_statistics(kind, basis, group, start, cells, q, t, used, vectors, by_gr
         for lane in range(cells):
             for b in range(vectors.shape[1]):
                 by_group[group[start + lane], b] += q[t, b, lane]
+
+
+@cache
+def add_loop(K: int) -> Callable[..., Any]:
+    """Σ over each line's cells of the other side's vectors (others, K in whole vectors)."""
+
+    def add(indptr, indices, theirs, ones, part, out):
+        n = indices.shape[0]
+        for i in range(indptr.shape[0] - 1):
+            for start in range(indptr[i], indptr[i + 1], TILE):
+                stop = min(start + TILE, indptr[i + 1])
+                add_lines(theirs, indices, start, stop, 0, K, ones, part, start, TILE // 4, n, 0, K)
+                flush(out[i], part)
+
+    return fast_entry(add)

@@ -30,6 +30,7 @@ class Tile(NamedTuple):
     underflow: Array  # log s, where it is needed
     shares: Array  # E[n] over the inner product, in the storage type
     moved: Array  # weights with which lines are added, in the storage type
+    bins: Array  # of thinned counts (cpu_thinned.py)
 
 
 class LineRoom(NamedTuple):
@@ -52,22 +53,23 @@ class Room(NamedTuple):
     line: LineRoom
 
 
-def tile_room(basis: int, dtype: Any) -> Tile:
-    """Room for a tile of cells whose family has ``basis`` statistics."""
+def tile_room(basis: int, dtype: Any, bins: int = 0) -> Tile:
+    """Room for a tile of cells whose family has ``basis`` statistics and whose thinned counts have so many bins."""
     work, statistics = np.zeros((WORK, TILE)), np.zeros((basis, TILE))
     plain, inner, ys, at = np.ones(TILE), np.ones(TILE), np.ones(TILE), np.zeros(TILE, np.int64)
     firsts, weights, underflow = np.zeros((2, TILE)), np.zeros((2, TILE)), np.zeros(TILE)
     shares, moved = np.zeros(TILE, dtype), np.zeros((2, TILE), dtype)
-    return Tile(work, statistics, plain, inner, ys, at, firsts, weights, underflow, shares, moved)
+    counts = np.zeros((3, bins, TILE))
+    return Tile(work, statistics, plain, inner, ys, at, firsts, weights, underflow, shares, moved, counts)
 
 
-def expect_room(sizes: tuple[int, int, int], basis: int, dtype: Any, normal: bool) -> Room:
+def expect_room(sizes: tuple[int, int, int], basis: int, dtype: Any, normal: bool, bins: int = 0) -> Room:
     """Room for the E-step of lines of these sizes, and for the update of diagonal normal ones."""
     wide = [padded(size) for size in (*sizes, sizes[1] if normal else 0)]
     parts, totals = (tuple(np.zeros(size, kind) for size in wide) for kind in (dtype, np.float64))
     vectors, own = np.zeros((5, sizes[1])), np.zeros((1, sections(*sizes)[-1]), dtype)
     line = LineRoom(vectors, own, np.zeros(TILE), np.zeros(TILE, dtype), np.zeros(wide[1], dtype), np.zeros(wide[1]))
-    return Room(parts, totals, tile_room(basis, dtype), line)
+    return Room(parts, totals, tile_room(basis, dtype, bins), line)
 
 
 def gamma_room(factors: int, dtype: Any) -> tuple[Array, Array]:

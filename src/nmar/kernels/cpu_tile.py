@@ -37,7 +37,7 @@ def truncation(work):
 
 
 @vectorised
-def _density(q, t, b, slopes, basis, work):
+def density(q, t, b, slopes, basis, work):
     """Add f of bin b to the log weights already in ``q[t, b]``."""
     for v in range(slopes.shape[0]):
         slope = slopes[v, b]
@@ -104,14 +104,14 @@ def parity_tile(slopes, by_value, group, start, basis, work, q, t):
     Odd counts weigh sinh s and even ones cosh s − 1, which are A(1 + e) and A² times e^s/2, with e = e^{−s} and
     A = 1 − e; their means are s(1 + e²)/(A(1 + e)) and s(1 + e)/A.
     """
-    _both_densities(q, t, slopes, basis)
+    both_densities(q, t, slopes, basis)
     for b in range(2):
-        _add_by_value(q, t, b, by_value, group, start)
+        add_by_value(q, t, b, by_value, group, start)
     _parities(q, t, work)
 
 
 @vectorised
-def _both_densities(q, t, slopes, basis):
+def both_densities(q, t, slopes, basis):
     """f of both bins."""
     for lane in range(TILE):
         q[t, 0, lane], q[t, 1, lane] = slopes[0, 0] * basis[0, lane], slopes[0, 1] * basis[0, lane]
@@ -197,8 +197,8 @@ def closed_tile(log_factorial, slopes, by_value, group, start, basis, work, q, t
     if size == 1:
         for lane in range(TILE):
             q[t, 0, lane] = 0.0
-        _density(q, t, size - 1, slopes, basis, work)
-        _add_by_value(q, t, size - 1, by_value, group, start)
+        density(q, t, size - 1, slopes, basis, work)
+        add_by_value(q, t, size - 1, by_value, group, start)
         for lane in range(TILE):
             work[LOG_Z, lane] = work[OWN, lane] + q[t, 0, lane] + work[LT, lane]
             work[COUNT, lane] = work[TM, lane]
@@ -206,13 +206,13 @@ def closed_tile(log_factorial, slopes, by_value, group, start, basis, work, q, t
         return
     _counts_below(q, t, work, size, log_factorial)
     for b in range(size - 1):
-        _density(q, t, b, slopes, basis, work)
-        _add_by_value(q, t, b, by_value, group, start)
+        density(q, t, b, slopes, basis, work)
+        add_by_value(q, t, b, by_value, group, start)
     _top(q, t, work, size - 1)
     if by_value.shape[0] > 0 or _needs_tail(q, t, work, size, log_factorial, slopes, basis):
         _tail(q, t, work, size, log_factorial)
-        _density(q, t, size - 1, slopes, basis, work)
-        _add_by_value(q, t, size - 1, by_value, group, start)
+        density(q, t, size - 1, slopes, basis, work)
+        add_by_value(q, t, size - 1, by_value, group, start)
     else:
         for lane in range(TILE):
             q[t, size - 1, lane], work[LAST, lane] = NOTHING, 0.0
@@ -221,7 +221,7 @@ def closed_tile(log_factorial, slopes, by_value, group, start, basis, work, q, t
 
 
 @compiled
-def _add_by_value(q, t, b, by_value, group, start):
+def add_by_value(q, t, b, by_value, group, start):
     """h(y, κφ) of the families kept by distinct value."""
     if by_value.shape[0] > 0:
         for lane in range(min(TILE, group.shape[0] - start)):

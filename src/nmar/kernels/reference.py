@@ -129,11 +129,12 @@ def _count_posterior(
         q[np.arange(len(y)), lines.group] = 1.0
         chosen = density[np.arange(len(y)), lines.group]
         return counts.CountPosterior(chosen, q, np.ones(len(y))), False
-    found = counts.posterior(log_rate, KINDS[crossing.kind], density)
+    starts = tuple(crossing.starts.tolist()) or None
+    found = counts.posterior(log_rate, KINDS[crossing.kind], density, crossing.thinning, starts)
     if crossing.kind != OPEN:
         return found, False
     ceiling = _ceiling(crossing, y, first, second)
-    return found, not np.all(counts.complete(log_rate, found.log_z, ceiling, size))
+    return found, not np.all(counts.complete(log_rate, found.log_z, ceiling, size, crossing.thinning))
 
 
 def _weights(crossing: Crossing, q: Array, y: Array) -> tuple[Array, Array]:
@@ -275,6 +276,11 @@ def _conjugate(matrix: Array, right: Array, steps: int) -> Array:
         after = right @ (right / scale)
         direction, gain = right / scale + after / gain * direction, after
     return found
+
+
+def add_lines(lines: Lines, theirs: Array) -> Array:
+    """Σ over each line's cells of the other side's vectors; see spec.py."""
+    return _accumulate(lines, np.ones(len(lines.indices)), theirs)
 
 
 def renew(update: GammaUpdate, shape: Array, rate: Array, table: GammaTable) -> None:

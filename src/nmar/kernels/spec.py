@@ -32,6 +32,9 @@ Array = NDArray[Any]
 
 FAMILIES = ("gaussian", "poisson", "gamma", "inverse_gaussian", "negative_binomial", "binomial")
 GAUSSIAN, POISSON, GAMMA, INVERSE_GAUSSIAN, NEGATIVE_BINOMIAL, BINOMIAL = range(6)
+EMPTY_INT = np.empty(0, np.int32)
+EMPTY_FLOAT = np.empty(0, np.float64)
+
 UNMODELLED = 6  # no values: s and E[n] are all there is to a cell
 
 KINDS = ("tail", "parity", "open", "known")
@@ -166,10 +169,12 @@ class Crossing(NamedTuple):
     shift: Array  # (B,) Gaussian: the same times δ, which is taken off
     quadratic: Array  # (B,) Gaussian: E[1/σ²] φ1²/φ2, whose mean is ω; scalar: κφ, whose mean is the exposure
     by_value: Array  # (groups, B) h(y, κφ) of the families kept by distinct value; else empty
-    log_factorial: Array  # log n!, n = 0 …
+    log_factorial: Array  # log e! − log(s^e − (s−1)^e), e = 0 …; log n! without thinning
     ceiling: float  # Gaussian with a mean linkage: sup of f over all bins and cells
     low: float  # range of φ over n ≥ 1 (an open table goes on beyond its arrays)
     high: float
+    thinning: float = 1.0  # events for each recorded one, s
+    starts: Array = EMPTY_INT  # (B,) first count of each closed bin; empty: 1, 2, …
     learns: bool = True  # ``statistics`` will be asked for
 
     @property
@@ -260,6 +265,13 @@ class Kernels(Protocol):
         """
         ...
 
+    def add_lines(self, lines: Lines, theirs: Array) -> Array:
+        """Σ over each line's cells of the other side's vectors: (n, K) float64 from ``theirs`` (others, K).
+
+        ``theirs`` begins on a cache line and has zeros up to whole vectors; so has what comes back.
+        """
+        ...
+
     def renew(self, update: GammaUpdate, shape: Array, rate: Array, table: GammaTable) -> None:
         """Write new gamma factors (n, K) to ``shape`` and ``rate``, and their table."""
         ...
@@ -271,6 +283,3 @@ class Kernels(Protocol):
 
 VECTOR = 16  # numbers that kernels read at a time
 CACHE_LINE = 64  # bytes
-
-EMPTY_INT = np.empty(0, np.int32)
-EMPTY_FLOAT = np.empty(0, np.float64)

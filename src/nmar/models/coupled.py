@@ -36,9 +36,11 @@ from nmar.kernels.spec import (
     Kernels,
     Lines,
     SideView,
+    aligned,
     bare_view,
     empty_view,
     fill_view,
+    padded,
     refill_view,
 )
 from nmar.models.missingness import Pattern, PatternSide
@@ -125,6 +127,9 @@ class Law:
     pattern, data : the two models
     lead : axis that a sweep updates first
     control : counts share one rate Λ̄; the pattern is fitted as if ignorable (theory.md, Control)
+    trust : how far the pattern is believed; 1: a line's missing cells count, 0: the image of its observed ones at the
+        overall density stands for them (theory.md, Blind control)
+    density : share of observed cells among those that are not hidden
     pattern_fixed : leave the pattern as it is (second stage of the two-stage baseline)
     dtype : storage of the factors
     """
@@ -135,11 +140,27 @@ class Law:
     control: bool = False
     pattern_fixed: bool = False
     dtype: Any = np.float64
+    trust: float = 1.0
+    density: float = 1.0
 
     @property
     def family(self) -> Family:
         """Family of the values."""
         return family(self.data.family)
+
+    @property
+    def separate(self) -> bool:
+        """Whether the pattern is fitted as if ignorable: control and two-stage baseline."""
+        return self.control or self.pattern_fixed
+
+    def exposure_weights(self, linkage: Linkage) -> tuple[float, float]:
+        """How often a line is exposed to each cell that is not hidden, and how often more to its observed ones.
+
+        ω and (1 − ω)/d + s − 1; 1 and 0 where values do not move the pattern.
+        """
+        if self.separate or not linkage.couples:
+            return 1.0, 0.0
+        return self.trust, (1.0 - self.trust) / self.density + linkage.events - 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +204,7 @@ class Info:
 
     Attributes
     ----------
-    log_z : Σ log Z of the state it started from
+    log_z : Σ log Z of the state it started from, less what lines pay for being exposed to their observed cells
     stats : n-vectors with q(n) held, where they were asked for
     weights : (2, cells) row-major, for cellwise data models, where n-vectors were asked for
     """
@@ -236,24 +257,41 @@ def crossing(law: Law, shared: Shared, distinct: Array | None = None) -> Crossin
     return Crossing(
         family=code,
         kind=kind,
-        separate=law.control or law.pattern_fixed,
+        separate=law.separate,
         allocate=law.data.allocates,
         diagonal=law.data.diagonal,
         mean_linkage=moves,
         concave=linear_table and code != GAUSSIAN,
         log_rate=float(np.log(rate)),
-        log_norm=float(counts.log_truncation(np.array(rate))),
+        log_norm=float(counts.log_truncation(np.array(rate), linkage.events)),
         dispersion=float(shared.dispersion),
         slopes=np.ascontiguousarray(slopes(code, inverse, phi1, delta, moves) + _spread(law, shared)),
         linear=inverse * phi1,
         shift=inverse * phi1 * delta,
         quadratic=inverse * phi1**2 if code == GAUSSIAN else inverse,
         by_value=by_value,
-        log_factorial=gammaln(np.arange(len(phi2) + 3) + 1.0),
+        log_factorial=counts.log_factorials(_counts_covered(linkage, len(phi2)), linkage.events),
         ceiling=float(-0.5 * np.log(2.0 * np.pi * shared.dispersion * low)) if code == GAUSSIAN else 0.0,
         low=float(low),
         high=float(high),
+        thinning=linkage.events,
+        starts=_starts(linkage, len(phi2)),
     )
+
+
+def _starts(linkage: Linkage, bins: int) -> Array:
+    """First count of each closed bin; nothing without thinning."""
+    if linkage.events == 1.0 or linkage.bins != "tail":
+        return EMPTY_INT
+    return np.array(linkage.starts or range(1, bins + 1), np.int32)
+
+
+def _counts_covered(linkage: Linkage, bins: int) -> int:
+    """Length of the table of factorials: a thinned tail is summed as a series, some way beyond its start."""
+    if linkage.events == 1.0:
+        return bins + 3
+    last = bins if linkage.starts is None else linkage.starts[-1]
+    return last + 64 + int(12.0 * np.sqrt(last))
 
 
 def _spread(law: Law, shared: Shared) -> Array:
@@ -371,13 +409,18 @@ def _tabulated(side: PatternSide, around: Around) -> PatternSide:
     return PatternSide(side.weights, side.activity, *room.record.table)
 
 
-def exposure(axis: int, state: State, hidden: Cells | None) -> Array:
-    """Σ_j E[v_jk] that a line of ``axis`` is exposed to: (K,), or (n, K) where hidden cells are taken out."""
-    other = state.sides[1 - axis].pattern.weights
-    if hidden is None or hidden.n_observed == 0:
-        return other.column_means
-    lines = hidden.by(axis)
-    return other.column_means - _sum_lines(lines.indptr, lines.indices, other.mean.astype(np.float64))
+def exposure(axis: int, state: State, law: Law, hidden: Cells | None) -> Array:
+    """ω Σ_j E[v_jk] over the cells of a line of ``axis`` that are not hidden: (K,), or (n, K) where lines differ.
+
+    Lines also differ where each is exposed to its observed cells once more (:class:`HalfSweep` adds that).
+    """
+    other, (trust, more) = state.sides[1 - axis].pattern.weights, law.exposure_weights(state.shared.linkage)
+    total = trust * other.column_means
+    if hidden is not None and hidden.n_observed:
+        lines = hidden.by(axis)
+        return total - trust * _sum_lines(lines.indptr, lines.indices, other.mean.astype(np.float64))
+    lines_here = len(state.sides[axis].pattern.weights.shape)
+    return np.broadcast_to(total, (lines_here, len(total))) if more else total
 
 
 def _sum_lines(indptr: Array, indices: Array, other: Array) -> Array:
@@ -419,13 +462,28 @@ def _half_sweep(axis: int, state: State, around: Around, learns: bool, given: Si
     old = state.sides[axis].pattern
     room = Room(len(old.weights.shape), around.executor)
     pattern = old if law.pattern_fixed else old.room(around.executor.empty)
-    exposed = exposure(axis, state, observed.hidden)
-    half = HalfSweep(axis, state, around, theirs, table, exposed, pattern, room)
+    exposed = exposure(axis, state, law, observed.hidden)
+    means = _means(state.sides[1 - axis].pattern, around) if law.exposure_weights(shared.linkage)[1] else None
+    half = HalfSweep(axis, state, around, theirs, table, exposed, pattern, room, means)
     done = half.run(block_size(observed.cells, table))
     for side in (pattern.weights, room.record):
         if isinstance(side, Summed):
             side.sum_up(around.executor.map)
     return Pair(pattern, room.record), _gather(done, axis, around, shared, learns)
+
+
+def _means(side: PatternSide, around: Around) -> Array:
+    """E[v] of a side as the kernels add it up."""
+    shape, rate = side.weights.shape, side.weights.rate
+    room = aligned(len(shape), padded(shape.shape[1]), shape.dtype, around.executor.empty)
+
+    def fill(block: tuple[int, int]) -> None:
+        lines, width = slice(*block), shape.shape[1]
+        np.divide(shape[lines], rate[lines], out=room[lines, :width])
+        room[lines, width:] = 0.0
+
+    around.executor.map(fill, _line_blocks(len(shape)))
+    return room
 
 
 @dataclass(frozen=True, eq=False)
@@ -439,6 +497,7 @@ class HalfSweep:
     exposed : what the lines are exposed to
     pattern : the pattern's new lines
     room : the data model's
+    means : E[v] of the other side, where lines are exposed to their observed cells once more, else None
     """
 
     axis: int
@@ -449,6 +508,7 @@ class HalfSweep:
     exposed: Array
     pattern: PatternSide
     room: Room
+    means: Array | None = None
 
     def run(self, size: int) -> list[Done]:
         """All blocks, the longest first so that threads end together; results are in the order of the blocks."""
@@ -470,9 +530,9 @@ class HalfSweep:
         before = view(part, self.axis, law, shared)
         read = Block(lines, before, self.theirs, self.table)
         found, data = law.data.advance(kernels, read, part.data, self.axis, shared.data)
-        self._put(block, part, found, data)
+        paid = self._put(block, part, found, data, self._observed_exposure(lines))
         self._renew_view(before, found, data)
-        return Done(found.log_z, found.counted, found.cellwise, *self._statistics(lines, before, found))
+        return Done(found.log_z - paid, found.counted, found.cellwise, *self._statistics(lines, before, found))
 
     def _long_line(self, line: int, size: int) -> Done:
         """One line in segments, several at once: its sums are added in the order of the segments."""
@@ -485,25 +545,37 @@ class HalfSweep:
         found = everywhere(lambda lines: kernels.expect(lines, before, self.theirs, self.table), segments)
         total = add_up(found)
         data = part.data if total.short else law.data.update(part.data, self.axis, shared.data, total, kernels)
-        self._put((line, line + 1), part, total, data)
+        more = None if self.means is None else reduce(np.add, everywhere(self._observed_exposure, segments))
+        paid = self._put((line, line + 1), part, total, data, more)
         self._renew_view(before, total, data)
         held = zip(segments, found, strict=True)
         vectors, by_value = zip(*everywhere(lambda pair: self._statistics(pair[0], before, pair[1]), held), strict=True)
-        return Done(total.log_z, total.counted, None, reduce(np.add, vectors), reduce(np.add, by_value))
+        return Done(total.log_z - paid, total.counted, None, reduce(np.add, vectors), reduce(np.add, by_value))
+
+    def _observed_exposure(self, lines: Lines) -> Array | None:
+        """What lines are exposed to by their observed cells beyond the share of all cells: (n, K), or None."""
+        if self.means is None:
+            return None
+        _, more = self.around.law.exposure_weights(self.state.shared.linkage)
+        return more * self.around.kernels.add_lines(lines, self.means)[:, : self.exposed.shape[-1]]
 
     def _cells(self, block: tuple[int, int]) -> Lines:
         offset = self.around.law.data.offset(self.state.shared.data)
         return self.around.observed.block(self.axis, *block, offset)
 
-    def _put(self, block: tuple[int, int], part: Pair, found: Expectation, data: Any) -> None:
-        """Write the new lines of both models."""
+    def _put(
+        self, block: tuple[int, int], part: Pair, found: Expectation, data: Any, more: Array | None = None
+    ) -> float:
+        """Write the new lines of both models; returns what the old ones paid for ``more`` exposure: ΣE[u]·more."""
         if found.short:
             raise TableTooShort
         law, lines = self.around.law, slice(*block)
         if not law.pattern_fixed:
             exposed = self.exposed if self.exposed.ndim == 1 else self.exposed[lines]
+            exposed = exposed if more is None else exposed + more
             law.pattern.update(part.pattern, found.pattern, exposed, self.around.kernels, self.pattern.take(lines))
         self.room.put(data, lines)
+        return 0.0 if more is None else float(np.sum(part.pattern.weights.mean * more))
 
     def _renew_view(self, before: SideView, found: Expectation, data: Any) -> None:
         """Show the new lines where the old ones were: the view is the block's own, nobody else reads it."""
@@ -656,7 +728,7 @@ def _learn_shared(shared: Shared, stats: Statistics, law: Law) -> Shared:
         linkage, dispersion = learn.update(shared.linkage, law.family, shared.dispersion, stats, point)
     rate = shared.rate
     if rate is not None:
-        rate = learn.ztp_rate(stats.mean_count_total / stats.cells)
+        rate = learn.event_rate(stats.mean_count_total / stats.cells, linkage.events)
     table = BinTable(*linkage.mean_tables(stats.size), linkage.bin_table(stats.size), dispersion)
     data = law.data.absorb(shared.data, stats, table)
     return replace(shared, linkage=linkage, dispersion=dispersion, rate=rate, data=data)
@@ -665,10 +737,12 @@ def _learn_shared(shared: Shared, stats: Statistics, law: Law) -> Shared:
 def bound(state: State, log_z: float, law: Law, observed: Observed) -> float:
     """Evidence lower bound of ``state``, whose E-step gave ``log_z`` (theory.md, Bound and coordinate ascent)."""
     rows, cols = (side.pattern.weights for side in state.sides)
-    total = log_z - float(rows.column_means @ cols.column_means)
+    trust, _ = law.exposure_weights(state.shared.linkage)
+    total = log_z - trust * float(rows.column_means @ cols.column_means)
     if observed.hidden is not None:
         lines = observed.hidden.by(0)
-        total += float(np.sum(rows.mean * _sum_lines(lines.indptr, lines.indices, cols.mean.astype(np.float64))))
+        away = _sum_lines(lines.indptr, lines.indices, cols.mean.astype(np.float64))
+        total += trust * float(np.sum(rows.mean * away))
     for axis, side in enumerate(state.sides):
         total -= law.pattern.divergence(side.pattern)
         total -= law.data.divergence(side.data, axis, state.shared.data)

@@ -35,7 +35,7 @@ class Settings(Protocol):
         ...
 
 
-def check_choice(argument: str, value: object, choices: tuple[str, ...]) -> None:
+def check_choice(argument: str, value: object, choices: tuple[object, ...]) -> None:
     """Raise unless ``value`` is one of ``choices``."""
     if value not in choices:
         raise ValueError(f"{argument}={value!r}; use one of {', '.join(map(repr, choices))}")
@@ -45,6 +45,12 @@ def check_count(argument: str, value: object, least: int) -> None:
     """Raise unless ``value`` is a whole number of at least ``least``."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < least:  # type: ignore[call-overload]
         raise ValueError(f"{argument}={value!r}; give a whole number of at least {least}")
+
+
+def check_share(argument: str, value: object) -> None:
+    """Raise unless ``value`` is a number from 0 to 1."""
+    if not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
+        raise ValueError(f"{argument}={value!r}; give a number from 0 to 1")
 
 
 def with_intercepts(rank: int, cells: Cells | None) -> tuple[Coordinates, Coordinates]:

@@ -95,23 +95,22 @@ class Mixed:
 
 
 def mixed(posterior: Posterior, i: Array, j: Array) -> Mixed:
-    """Weights of the bins under n ~ ZTP(E Λ), or ZTP(Λ̄) for the control.
+    """Weights of the bins under the law of an observed cell's events at E Λ, or at Λ̄ for the control.
 
-    For open tables n runs as far as the zero-truncated Poisson has mass above 1e-12 in every cell of the block,
-    and twice as far again, so that outliers that favour large n are summed too.
+    For open tables the count runs as far as the Poisson law has mass above 1e-12 in every cell of the block,
+    and twice as far again, so that outliers that favour large counts are summed too.
     """
-    shared = posterior.state.shared
+    shared, linkage = posterior.state.shared, posterior.state.shared.linkage
     rate = posterior.rates(i, j)
-    kind, size = shared.linkage.bins, shared.linkage.size
+    kind, size, thinning = linkage.bins, linkage.size, linkage.events
     if kind == "known":
         return _known(posterior, i, j, rate)
     if shared.rate is not None:
         rate = np.full(len(i), shared.rate)
     if kind == "open":
-        size = _open_size(float(rate.max(initial=0.0)))
-    log_rate = np.log(rate)
-    log_weight, _ = counts.log_weights(log_rate, kind, size or shared.table_size)
-    log_weight = log_weight - counts.log_truncation(rate)[:, None]
+        size = counts.open_size(thinning * float(rate.max(initial=0.0)))
+    log_weight, _ = counts.log_weights(np.log(rate), kind, size or shared.table_size, thinning, linkage.starts)
+    log_weight = log_weight - counts.log_truncation(rate, thinning)[:, None]
     return Mixed(log_weight, posterior.cells(i, j), posterior.table(size if kind == "open" else None))
 
 
@@ -122,11 +121,6 @@ def _known(posterior: Posterior, i: Array, j: Array, rate: Array) -> Mixed:
     log_weight = np.full((len(i), linkage.size), -np.inf)
     log_weight[np.arange(len(i)), group] = 0.0
     return Mixed(log_weight, posterior.cells(i, j), posterior.table(None))
-
-
-def _open_size(rate: float) -> int:
-    """Counts to sum for rates up to ``rate``: far beyond the Poisson's own tail, for the sake of outliers."""
-    return int(np.ceil(2.0 * rate + 20.0 * np.sqrt(rate + 1.0) + 60.0))
 
 
 def log_density(posterior: Posterior, i: Array, j: Array, y: Array, plugin: bool = False) -> Array:

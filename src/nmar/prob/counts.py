@@ -1,12 +1,14 @@
-"""The count posterior q(n) of observed cells (theory.md, Count posterior).
+"""The count posterior of observed cells (theory.md, Count posterior; Thinned counts).
 
-Counts n ≥ 1 are summed in *bins* whose members share one dispersion:
+With thinning s a cell has e ~ Po(sg) events, each recorded with probability 1/s; it is observed if one was. An observed
+cell has e events with weight g^e (s^e − (s−1)^e)/e!, e ≥ 1; s = 1 is the paper's zero-truncated Poisson. Counts are
+summed in *bins* whose members share one dispersion:
 
-- ``tail``: n = 1 … M−1 one by one and all n ≥ M together (tables constant from M on): exact, no truncation;
-- ``parity``: odd and even n (the linear linkage): exact, no truncation;
-- ``open``: n = 1 … N one by one, N large enough that what is left out is below ``EPSILON`` of the sum.
+- ``tail``: bins that begin at given counts, the last one without an end (tables constant from there on): exact;
+- ``parity``: odd and even counts (the linear linkage): exact, no truncation;
+- ``open``: 1 … N one by one, N large enough that what is left out is below ``EPSILON`` of the sum.
 
-Enters: log rates and the expected log density of every bin. Leaves: log normaliser, bin probabilities, E[n].
+Enters: log rates and the expected log density of every bin. Leaves: log normaliser, bin probabilities, mean counts.
 """
 
 from __future__ import annotations
@@ -43,25 +45,43 @@ class CountPosterior:
     mean: Array
 
 
-def log_truncation(rate: Array) -> Array:
-    """log(e^s − 1), the normaliser of the zero-truncated Poisson without its e^s, for any s > 0."""
-    s = np.asarray(rate, np.float64)
-    tiny = s < SMALL
-    safe = np.where(tiny, 1.0, s)
+def log_choices(count: Array, thinning: float) -> Array:
+    """log(s^e − (s−1)^e) of counts e ≥ 1; 0 without thinning."""
+    e = np.asarray(count, np.float64)
+    if thinning == 1.0:
+        return np.zeros_like(e)
+    return e * np.log(thinning) + np.log(-np.expm1(e * np.log1p(-1.0 / thinning)))
+
+
+def log_factorials(size: int, thinning: float = 1.0) -> Array:
+    """log e! − log(s^e − (s−1)^e) for e = 0 … size − 1: what a count's weight g^e is divided by (0 at e = 0)."""
+    counts = np.arange(size)
+    found = gammaln(counts + 1.0)
+    found[1:] -= log_choices(counts[1:], thinning)
+    return found
+
+
+def log_truncation(rate: Array, thinning: float = 1.0) -> Array:
+    """log(e^{sg} − e^{(s−1)g}), the normaliser of an observed cell's counts, for any g > 0; log(e^g − 1) at s = 1."""
+    g = np.asarray(rate, np.float64)
+    tiny = g < SMALL
+    safe = np.where(tiny, 1.0, g)
     with np.errstate(divide="ignore"):
-        return np.where(tiny, np.log(s) + 0.5 * s, safe + np.log(-np.expm1(-safe)))
+        recorded = np.where(tiny, np.log(g) + 0.5 * g, safe + np.log(-np.expm1(-safe)))
+    return recorded if thinning == 1.0 else recorded + (thinning - 1.0) * g
 
 
-def truncated_mean(rate: Array) -> Array:
-    """E[n] of a zero-truncated Poisson: s / (1 − e^{−s})."""
-    s = np.asarray(rate, np.float64)
-    tiny = s < SMALL
-    safe = np.where(tiny, 1.0, s)
-    return np.where(tiny, 1.0 + 0.5 * s, -safe / np.expm1(-safe))
+def truncated_mean(rate: Array, thinning: float = 1.0) -> Array:
+    """Mean count of an observed cell: g/(1 − e^{−g}) recorded events and (s−1)g others."""
+    g = np.asarray(rate, np.float64)
+    tiny = g < SMALL
+    safe = np.where(tiny, 1.0, g)
+    recorded = np.where(tiny, 1.0 + 0.5 * g, -safe / np.expm1(-safe))
+    return recorded if thinning == 1.0 else recorded + (thinning - 1.0) * g
 
 
 def _tail_sum(log_rate: Array, start: int) -> tuple[Array, Array]:
-    """log Σ_{n≥M} s^n/n! and E[n | n ≥ M] for M = ``start`` ≥ 1."""
+    """log Σ_{n≥M} s^n/n! and E[n | n ≥ M] for M = ``start`` ≥ 1, without thinning."""
     s = np.exp(log_rate)
     if start == 1:
         tiny = s < SMALL
@@ -83,6 +103,32 @@ def _tail_sum(log_rate: Array, start: int) -> tuple[Array, Array]:
     return np.where(far, log_far, log_near), np.where(far, mean_far, weighted / total)
 
 
+def _thinned_tail(log_rate: Array, start: int, thinning: float) -> tuple[Array, Array]:
+    """As :func:`_tail_sum` for thinned counts: T_M(sg) − T_M((s−1)g) with T_M(x) = Σ_{e≥M} x^e/e!."""
+    g = np.exp(log_rate)
+    if start == 1:
+        with np.errstate(divide="ignore"):
+            small = log_rate + (thinning - 0.5) * g
+        return np.where(g < SMALL, small, log_truncation(g, thinning)), truncated_mean(g, thinning)
+    far = thinning * g >= start + 1
+    big = np.where(far, g, (start + 1.0) / thinning)
+    every, unrecorded = thinning * big, (thinning - 1.0) * big
+    above, without = gammainc(start, every), np.exp(-big) * gammainc(start, unrecorded)
+    log_far = every + np.log(above - without)
+    counted = every * gammainc(start - 1, every) - unrecorded * np.exp(-big) * gammainc(start - 1, unrecorded)
+    small = np.where(far, 0.0, g)
+    term, total, weighted = np.ones_like(g), np.ones_like(g), np.full_like(g, float(start))
+    e = start
+    while np.any(term > 1e-17 * total):  # ratios fall below sg/e, and sg < M + 1
+        ratio = np.exp(log_choices(np.array(e + 1.0), thinning) - log_choices(np.array(e), thinning)) / (e + 1)
+        term = term * small * ratio
+        e += 1
+        total = total + term
+        weighted = weighted + e * term
+    log_near = start * log_rate - log_factorials(start + 1, thinning)[start] + np.log(total)
+    return np.where(far, log_far, log_near), np.where(far, counted / (above - without), weighted / total)
+
+
 def _log_sinh(log_rate: Array) -> Array:
     s = np.exp(log_rate)
     tiny = s < SMALL
@@ -101,15 +147,37 @@ def _parity_bins(log_rate: Array) -> tuple[Array, Array]:
     return log_w, np.stack([odd, even], axis=1)
 
 
-def log_weights(log_rate: Array, kind: str, size: int) -> tuple[Array, Array]:
-    """Log prior weight Σ_{n in bin} s^n/n! and mean count of every bin.
+def _thinned_parity(log_rate: Array, thinning: float) -> tuple[Array, Array]:
+    """As :func:`_parity_bins` for thinned counts: 2 sinh(g/2) times cosh h and sinh h, h = (s − ½)g."""
+    g, log_half = np.exp(log_rate), log_rate - np.log(2.0)
+    h, log_h = (thinning - 0.5) * g, log_rate + np.log(thinning - 0.5)
+    log_cosh = h + np.log1p(np.exp(-2.0 * h)) - np.log(2.0)
+    common = np.log(2.0) + _log_sinh(log_half)
+    log_w = np.stack([common + log_cosh, common + _log_sinh(log_h)], axis=1)
+    half, safe = _x_coth(0.5 * g), h * np.tanh(h)
+    return log_w, np.stack([safe + half, _x_coth(h) + half], axis=1)
+
+
+def _x_coth(x: Array) -> Array:
+    """x coth x, which is 1 at 0."""
+    tiny = x < SMALL
+    safe = np.where(tiny, 1.0, x)
+    return np.where(tiny, 1.0, safe / np.tanh(safe))
+
+
+def log_weights(
+    log_rate: Array, kind: str, size: int, thinning: float = 1.0, starts: tuple[int, ...] | None = None
+) -> tuple[Array, Array]:
+    """Log prior weight Σ_{e in bin} g^e (s^e − (s−1)^e)/e! and mean count of every bin.
 
     Parameters
     ----------
     log_rate : (cells,)
-        log s.
+        log g.
     kind : {"tail", "parity", "open"}
     size : number of bins
+    thinning : s
+    starts : first count of each bin of the kind "tail"; 1, 2, … unless given
 
     Returns
     -------
@@ -117,18 +185,35 @@ def log_weights(log_rate: Array, kind: str, size: int) -> tuple[Array, Array]:
     """
     log_rate = np.asarray(log_rate, np.float64)
     if kind == "parity":
-        return _parity_bins(log_rate)
-    n = np.arange(1, size + 1)
-    log_w = n * log_rate[:, None] - gammaln(n + 1)
+        return _parity_bins(log_rate) if thinning == 1.0 else _thinned_parity(log_rate, thinning)
+    first = np.arange(1, size + 1) if starts is None else np.array(starts)
+    n = np.arange(1, first[-1] + 1)
+    log_w = n * log_rate[:, None] - log_factorials(first[-1] + 1, thinning)[1:]
     mean = np.broadcast_to(n.astype(float), log_w.shape).copy()
     if kind == "tail":
-        log_w[:, -1], mean[:, -1] = _tail_sum(log_rate, size)
-    return log_w, mean
+        tail = (
+            _tail_sum(log_rate, int(first[-1]))
+            if thinning == 1.0
+            else _thinned_tail(log_rate, int(first[-1]), thinning)
+        )
+        log_w[:, -1], mean[:, -1] = tail
+    return (log_w, mean) if first[-1] == size else _gathered(log_w, mean, first)
 
 
-def posterior(log_rate: Array, kind: str, log_density: Array) -> CountPosterior:
-    """q(n) given the expected log density f of every bin (cells, bins); see the module's docstring."""
-    log_w, mean = log_weights(log_rate, kind, log_density.shape[1])
+def _gathered(log_w: Array, mean: Array, first: Array) -> tuple[Array, Array]:
+    """Weights and mean counts of wider bins, from those of single counts."""
+    parts = [slice(start - 1, stop - 1) for start, stop in zip(first, [*first[1:], log_w.shape[1] + 1], strict=True)]
+    total = np.stack([logsumexp(log_w[:, part], axis=1) for part in parts], axis=1)
+    share = [np.exp(log_w[:, part] - total[:, b, None]) for b, part in enumerate(parts)]
+    counted = [np.sum(share[b] * mean[:, part], axis=1) / share[b].sum(axis=1) for b, part in enumerate(parts)]
+    return total, np.stack(counted, axis=1)
+
+
+def posterior(
+    log_rate: Array, kind: str, log_density: Array, thinning: float = 1.0, starts: tuple[int, ...] | None = None
+) -> CountPosterior:
+    """q of every bin given its expected log density f (cells, bins); see the module's docstring."""
+    log_w, mean = log_weights(log_rate, kind, log_density.shape[1], thinning, starts)
     terms = log_w + log_density
     log_z = logsumexp(terms, axis=1)
     probability = np.exp(terms - log_z[:, None])
@@ -136,7 +221,7 @@ def posterior(log_rate: Array, kind: str, log_density: Array) -> CountPosterior:
     return CountPosterior(log_z, probability, np.sum(probability * mean, axis=1))
 
 
-def complete(log_rate: Array, log_z: Array, ceiling: Array, size: int) -> Array:
+def complete(log_rate: Array, log_z: Array, ceiling: Array, size: int, thinning: float = 1.0) -> Array:
     """Whether an open sum of ``size`` terms has left out less than ``EPSILON``, cell by cell.
 
     Parameters
@@ -146,9 +231,16 @@ def complete(log_rate: Array, log_z: Array, ceiling: Array, size: int) -> Array:
     ceiling : (cells,)
         F ≥ sup_n f(n). With it the bound on the tail holds whatever the table:
         F + w_n + log s − log(n+1) − log(1 − s/(n+2)) ≤ log ε + log Z_n.
+    thinning : s; ratios of weights from e = n + 1 on are then below sg/(n+1), because (s^e − (s−1)^e)/(e s^e) falls.
     """
-    s = np.exp(log_rate)
-    inside = size + 2 > s
-    gap = np.where(inside, 1.0 - s / (size + 2), 1.0)
-    left = ceiling + (size + 1) * log_rate - gammaln(size + 2) - np.log(gap)
+    s = thinning * np.exp(log_rate)
+    over = size + (2 if thinning == 1.0 else 1)
+    inside = over > s
+    gap = np.where(inside, 1.0 - s / over, 1.0)
+    left = ceiling + (size + 1) * log_rate - log_factorials(size + 2, thinning)[-1] - np.log(gap)
     return inside & (left <= np.log(EPSILON) + log_z)
+
+
+def open_size(rate: float) -> int:
+    """Counts to sum for Poisson rates up to ``rate``: far beyond the law's own tail, for the sake of outliers."""
+    return int(np.ceil(2.0 * rate + 20.0 * np.sqrt(rate + 1.0) + 60.0))

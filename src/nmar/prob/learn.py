@@ -17,7 +17,7 @@ from nmar.prob.linkage import Curve, Free
 from nmar.prob.linkage_base import Linkage
 from nmar.prob.statistics import Statistics
 
-__all__ = ["log_prior_dispersion", "objective", "update", "ztp_rate"]
+__all__ = ["event_rate", "log_prior_dispersion", "objective", "update"]
 
 ROUNDS = 200  # most alternations between the spread and the location tables
 GAIN = 1e-12  # relative gain of the objective below which they stop
@@ -93,23 +93,24 @@ def _reduce(linkage: Linkage, family: Family, stats: Statistics) -> Statistics:
     return family.residual(stats, *linkage.mean_tables(stats.size))
 
 
-def ztp_rate(mean_count: float) -> float:
-    """Return the rate at which a zero-truncated Poisson has this mean (theory.md, Control).
+def event_rate(mean_count: float, thinning: float = 1.0) -> float:
+    """Return the rate of recorded events at which an observed cell has this mean count (theory.md, Control).
 
-    A mean of 1 or less gives a tiny positive rate, since a rate of 0 could never be left again.
+    The root of rate / (1 - exp(-rate)) + (thinning - 1) rate = mean. A mean of 1 or less gives a tiny positive rate,
+    since a rate of 0 could never be left again.
 
     Examples
     --------
-    >>> round(ztp_rate(1.5819767068693265), 12)
+    >>> round(event_rate(1.5819767068693265), 12)
     1.0
     """
-    excess = float(mean_count) - 1.0
-    rate = 2 * excess  # rate / (1 - exp(-rate)) is convex and above 1 + rate / 2: Newton falls to the root
+    excess, others = float(mean_count) - 1.0, float(thinning) - 1.0
+    rate = excess / (0.5 + others)  # the left side is convex and above 1 + rate / 2: Newton falls to the root
     if not rate > 1e-8:
         return 1e-8
     for _ in range(60):
         value, slope = _truncated_excess(rate)
-        step = (value - excess) / slope
+        step = (value + others * rate - excess) / (slope + others)
         rate -= step
         if abs(step) <= 1e-15 * rate:
             break

@@ -143,7 +143,7 @@ def learn_free(
     learn_dispersion = learn_dispersion and family.learns_dispersion
     chain = _Chain(linkage, family, stats, dispersion, learn_dispersion)
     own = [np.log(dispersion)] if learn_dispersion else []
-    point = np.concatenate([own, np.log(linkage.table(linkage.levels)[1:])])
+    point = np.concatenate([own, np.log(linkage.bin_table()[1:])])
     found = _climb(chain, point)
     if chain.value(found) <= chain.value(point):
         return linkage, dispersion

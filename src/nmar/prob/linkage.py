@@ -14,10 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammainc, gammaln
 
-from nmar.prob.linkage_base import Bins, Linkage, check_width, extend
+from nmar.prob.linkage_base import Bins, Linkage, check_thinning, check_width, extend
 from nmar.prob.statistics import Array
 
 __all__ = [
@@ -36,7 +35,7 @@ __all__ = [
 
 FLOOR = 0.05  # smallest value of a parametric table
 LOG_CEILING = 230.0  # log of the largest value of a geometric table: nothing overflows
-_TINY = 1e-300  # stands for a rate of zero, where every mean has its limit
+REACH = 4.0  # a thinned free table has bins up to this many times s events: P(observed) = 98 %
 
 
 def _mean_count(rate: Array) -> Array:
@@ -44,8 +43,28 @@ def _mean_count(rate: Array) -> Array:
     return -rate / np.expm1(-rate)
 
 
-def _positive(rate: npt.ArrayLike) -> Array:
-    return np.maximum(np.asarray(rate, dtype=float), _TINY)
+def spaced_starts(levels: int, thinning: float) -> tuple[int, ...]:
+    """Return the first counts of ``levels`` bins: one count each, or with thinning wider and wider ones.
+
+    Examples
+    --------
+    >>> spaced_starts(4, 1.0)
+    (1, 2, 3, 4)
+    >>> spaced_starts(8, 8.0)
+    (1, 2, 3, 5, 8, 13, 20, 32)
+    """
+    if thinning == 1.0:
+        return tuple(range(1, levels + 1))
+    reach, found = max(REACH * thinning, levels), [1]
+    for left in range(levels - 1, 0, -1):  # equal ratios to the end, but at least one count on
+        step = (reach / found[-1]) ** (1.0 / left)
+        found.append(max(found[-1] + 1, round(found[-1] * step)))
+    return tuple(found)
+
+
+def default_levels(thinning: float) -> int:
+    """Return how many bins a free table has: 12, and two more for each doubling of the events."""
+    return 12 + round(2.0 * float(np.log2(thinning)))
 
 
 @dataclass(frozen=True)
@@ -61,6 +80,10 @@ class Ignorable(Linkage):
     @property
     def size(self) -> int:
         return 1 if self.mean is None else self.levels
+
+    @property
+    def couples(self) -> bool:
+        return self.mean is not None
 
 
 @dataclass(frozen=True)
@@ -84,8 +107,8 @@ class Compound(Linkage):
         scale, shift = super().mean_tables(size)
         return (self.table(scale.size) if self.mean == "scale" else scale), shift
 
-    def expected(self, rate: npt.ArrayLike) -> Array:
-        return _mean_count(_positive(rate))
+    def _expected(self, rate: Array) -> Array:
+        return _mean_count(rate)
 
 
 @dataclass(frozen=True)
@@ -167,9 +190,9 @@ class Linear(Curve):
         even = np.arange(1, self._bin_count(size) + 1) % 2 == 0
         return np.where(even & (1 - 2 * self.parameter > FLOOR), -2.0, 0.0)
 
-    def expected(self, rate: npt.ArrayLike) -> Array:
+    def _expected(self, rate: Array) -> Array:
         # 1 - c + c exp(-rate), with the floored c
-        return 1 + 0.5 * (1 - self._even) * np.expm1(-_positive(rate))
+        return 1 + 0.5 * (1 - self._even) * np.expm1(-rate)
 
 
 @dataclass(frozen=True)
@@ -186,8 +209,8 @@ class Exponential(Curve):
         steps = np.arange(self._bin_count(size))
         return np.where(1 + self.parameter * steps > FLOOR, steps, 0.0)
 
-    def expected(self, rate: npt.ArrayLike) -> Array:
-        rate, c = _positive(rate), self.parameter
+    def _expected(self, rate: Array) -> Array:
+        c = self.parameter
         if c >= 0:
             return 1 + c * (_mean_count(rate) - 1)
         floored = 1 + np.ceil((1 - FLOOR) / -c)  # the first floored n, at least 2
@@ -213,8 +236,8 @@ class Geometric(Curve):
         free = (power < LOG_CEILING) & (power > np.log(FLOOR))
         return np.where(free, steps * np.exp(np.where(free, power, 0.0)), 0.0)
 
-    def expected(self, rate: npt.ArrayLike) -> Array:
-        rate, c = _positive(rate), self.parameter
+    def _expected(self, rate: Array) -> Array:
+        c = self.parameter
         grown = rate * np.exp(min(c, LOG_CEILING))
         if c >= 0:
             power = rate * np.expm1(min(c, LOG_CEILING)) - c
@@ -231,8 +254,12 @@ class Geometric(Curve):
 class Free(Linkage):
     """phi2(2..levels) free, constant beyond, tied by a chain prior on log phi2.
 
+    With thinning the entries are those of bins of counts that grow wider, up to ``REACH`` times s.
+
     Attributes
     ----------
+    levels : int
+        Number of entries; 0: 12, and more with thinning.
     strength : float
         Prior strength a: each entry is drawn to the one before it with the weight of 2a cells.
     values : tuple of float or None
@@ -240,7 +267,7 @@ class Free(Linkage):
     """
 
     name: ClassVar[str] = "free"
-    levels: int = 12
+    levels: int = 0
     strength: float = field(default=25.0, kw_only=True)
     values: tuple[float, ...] | None = field(default=None, kw_only=True)
 
@@ -250,6 +277,9 @@ class Free(Linkage):
             object.__setattr__(self, "levels", len(self.values))
             if not all(np.isfinite(v) and v > 0 for v in self.values) or self.values[:1] != (1.0,):
                 raise ValueError(f"values is {self.values!r}; give numbers above zero, the first of them 1")
+        check_thinning(self.thinning)
+        if self.levels == 0:
+            object.__setattr__(self, "levels", default_levels(self.events))
         super().__post_init__()
         check_width("strength", self.strength)
         if self.levels < 2:
@@ -260,8 +290,27 @@ class Free(Linkage):
         return "tail"
 
     @property
+    def starts(self) -> tuple[int, ...]:
+        return spaced_starts(self.levels, self.events)
+
+    def bin_table(self, size: int | None = None) -> Array:
+        return extend(self.values or (1.0,), self._bin_count(size))
+
+    def thinned(self, thinning: float) -> Self:
+        """Return the linkage with another thinning; a table that is there is read where events are as frequent."""
+        new = replace(self, thinning=thinning, levels=0, values=None, shift=None, scale=None)
+        if self.values is None:
+            return new
+        ratio = new.events / self.events
+        places = np.log(np.maximum(np.array(new.starts) / ratio, 1.0))
+        tables = [self.values, self.shift, self.scale]
+        moved = [None if t is None else np.interp(places, np.log(self.starts), t) for t in tables]
+        shaped = [None if t is None else tuple(float(v) for v in t) for t in moved]
+        return replace(new, values=shaped[0], shift=shaped[1], scale=shaped[2])
+
+    @property
     def limits(self) -> tuple[float, float]:
-        table = self.table(self.levels)
+        table = self.bin_table()
         return float(table.min()), float(table.max())
 
     def start(self, sd: float = 1.0) -> Self:
@@ -269,18 +318,19 @@ class Free(Linkage):
         return replace(super().start(sd), values=values, learn=self.learn is not False)
 
     def table(self, n: int) -> Array:
-        return extend(self.values or (1.0,), n)
+        bins = np.searchsorted(self.starts, np.arange(1, n + 1), side="right") - 1
+        return self.bin_table()[bins]
 
-    def expected(self, rate: npt.ArrayLike) -> Array:
-        rate = _positive(rate)[..., None]
-        table = self.table(self.levels)
+    def _expected(self, rate: Array) -> Array:
+        rate = rate[..., None]
+        table = self.bin_table()
         counts = np.arange(1, self.levels)
         log_probability = counts * np.log(rate) - gammaln(counts + 1) - rate - np.log(-np.expm1(-rate))
         return table[-1] + np.exp(log_probability) @ (table[:-1] - table[-1])
 
     def log_prior(self) -> float:
         """Return the chain prior as a density of log phi2 (of phi2 itself it would drag the table to 0)."""
-        steps = np.diff(np.log(self.table(self.levels))) if self.learn else np.zeros(1)
+        steps = np.diff(np.log(self.bin_table())) if self.learn else np.zeros(1)
         return super().log_prior() + self.strength * float(np.sum(-steps - np.expm1(-steps)))
 
 
@@ -296,7 +346,7 @@ def linkage(name_or_instance: str | Linkage) -> Linkage:
     --------
     >>> linkage("linear")
     Linear(mean=None, levels=12, learn=None, shift=None, scale=None, shift_width=None, scale_width=0.1, \
-c=None, prior_width=0.1)
+thinning=1.0, c=None, prior_width=0.1)
     """
     if isinstance(name_or_instance, Linkage):
         return name_or_instance

@@ -12,12 +12,14 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from nmar.prob import counts
 from nmar.prob.family_base import Family
 from nmar.prob.statistics import Array
 
 __all__ = ["Bins", "Linkage", "check_width", "extend"]
 
 Bins = Literal["tail", "parity", "open"]
+TINY_RATE = 1e-300  # stands for a rate of zero, where every mean has its limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,9 @@ class Linkage:
         delta(1..levels) and phi1(1..levels).
     shift_width, scale_width : float
         Prior standard deviation of a step of delta (None: sd(y)) and of phi1 around 1.
+    thinning : float or "auto"
+        Each recorded event is one of s: the linkage reads all events of a cell, recorded or not (theory.md, Thinned
+        counts). 1 is the paper's model; "auto" chooses s by held-out likelihood.
     """
 
     name: ClassVar[str]
@@ -47,8 +52,10 @@ class Linkage:
     scale: tuple[float, ...] | None = None
     shift_width: float | None = None
     scale_width: float = 0.1
+    thinning: float | Literal["auto"] = 1.0
 
     def __post_init__(self) -> None:
+        check_thinning(self.thinning)
         if self.mean not in (None, "shift", "scale"):
             raise ValueError(f"mean is {self.mean!r}; choose None, 'shift' or 'scale'")
         if int(self.levels) != self.levels or self.levels < 1:
@@ -67,6 +74,25 @@ class Linkage:
     def size(self) -> int | None:
         """Number of bins; None where every count has its own."""
         return {"tail": self.levels, "parity": 2, "open": None}[self.bins]
+
+    @property
+    def couples(self) -> bool:
+        """Whether a cell's value depends on its count at all."""
+        return True
+
+    @property
+    def events(self) -> float:
+        """Events for each recorded one, s; 1 where it is still to be chosen or cannot matter."""
+        return float(self.thinning) if self.couples and self.thinning != "auto" else 1.0
+
+    @property
+    def starts(self) -> tuple[int, ...] | None:
+        """First count of each bin of the kind "tail"; None: 1, 2, …"""
+        return None
+
+    def thinned(self, thinning: float) -> Self:
+        """Return the linkage with another thinning."""
+        return replace(self, thinning=thinning)
 
     @property
     def learns_mean(self) -> bool:
@@ -108,8 +134,21 @@ class Linkage:
         return extend(self.scale or (1.0,), count), extend(self.shift or (0.0,), count)
 
     def expected(self, rate: npt.ArrayLike) -> Array:
-        """Return E[phi2(n)], n zero-truncated Poisson of this rate."""
-        return np.ones_like(rate, dtype=float)
+        """Return E[phi2] of an observed cell whose recorded events have this rate."""
+        positive = np.maximum(np.asarray(rate, dtype=float), TINY_RATE)
+        return self._expected(positive) if self.events == 1.0 else self._summed(positive)
+
+    def _expected(self, rate: Array) -> Array:
+        """Return E[phi2(n)], n zero-truncated Poisson of this positive rate."""
+        return np.ones_like(rate)
+
+    def _summed(self, rate: Array) -> Array:
+        """Return E[phi2] by a sum over bins, open ones as far as the Poisson law of all events has mass."""
+        size = self.size or counts.open_size(self.events * float(rate.max(initial=0.0)))
+        flat = rate.ravel()
+        log_w, _ = counts.log_weights(np.log(flat), self.bins, size, self.events, self.starts)
+        weight = np.exp(log_w - counts.log_truncation(flat, self.events)[:, None])
+        return np.asarray(weight @ self.bin_table(self.size or size)).reshape(rate.shape)
 
     def log_prior(self) -> float:
         """Return the log prior of the learned parameters, up to a constant that makes its maximum 0."""
@@ -144,6 +183,12 @@ class Linkage:
 def check_table(name: str, table: tuple[float, ...] | None, first: float, levels: int) -> None:
     if table is not None and (len(table) != levels or table[0] != first or not np.all(np.isfinite(table))):
         raise ValueError(f"{name} is {table!r}; give {levels} finite numbers, the first of them {first:g}")
+
+
+def check_thinning(thinning: float | str) -> None:
+    number = isinstance(thinning, int | float) and np.isfinite(thinning) and thinning >= 1.0
+    if not (number or thinning == "auto"):
+        raise ValueError(f"thinning is {thinning!r}; give a number of at least 1, or 'auto'")
 
 
 def check_width(name: str, width: float | None) -> None:

@@ -1,0 +1,306 @@
+"""Compiled: the posterior of thinned counts of a tile of cells with closed bins (theory.md, Thinned counts).
+
+A count e weighs g^e (s^e − (s−1)^e)/e!. A bin of several counts is summed from the end where its terms are largest:
+upwards from its first count where they fall before its last, else downwards from the last, so that no term overflows.
+From one count to the next a term is multiplied by g and a constant; the constants of all bins lie behind each other
+(:func:`steps_of`), in runs of ``RUN`` filled up with zeros. Rows of ``work`` and lanes are those of cpu_tile.py.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.kernels.cpu_base import compiled, vectorised
+from nmar.kernels.cpu_cell import THINNING
+from nmar.kernels.cpu_math import exp, expm1, log
+from nmar.kernels.cpu_tile import (
+    COUNT,
+    FACTOR,
+    LAST,
+    LEAST,
+    LOG_2,
+    LOG_LEAST,
+    LOG_S,
+    LOG_Z,
+    LT,
+    NEGLIGIBLE,
+    NOTHING,
+    OWN,
+    TERM,
+    TILE,
+    TM,
+    TOP,
+    TOTAL,
+    S,
+    add_by_value,
+    both_densities,
+    density,
+)
+
+Array = NDArray[Any]
+
+REST, WEIGHT, MEAN = range(3)  # of ``bins`` (3, B, lanes): largest f from a bin on; log weight and mean count of it
+BASE, UPWARDS = LT, TM  # rows that hold something else only before the counts' own law is at work
+RUN = 4  # counts that are added in one pass over the lanes
+FAR = 0.9  # ratio of neighbouring terms below which a rest is bounded by a geometric series
+LOG_REST = -math.log(1.0 - FAR)
+NEARLY_NOTHING = 1e-17
+
+
+class Steps(NamedTuple):
+    """What multiplies g from one count to the next, for every bin."""
+
+    starts: Array  # (B + 1,) first count of each bin; the last entry ends the table of the open last bin
+    places: Array  # (B + 1,) where the constants of each bin begin
+    up: Array  # from the first count upwards
+    down: Array  # from the last count downwards
+
+
+def steps_of(log_factorial: Array, starts: Array) -> Steps:
+    """The constants of all bins from log e! − log(s^e − (s−1)^e); empty without thinning."""
+    if not len(starts):
+        nothing = np.empty(0, np.int64)
+        return Steps(nothing, nothing, np.empty(0), np.empty(0))
+    first = np.append(starts, len(log_factorial)).astype(np.int64)
+    ratios = np.exp(log_factorial[:-1] - log_factorial[1:])  # of count e + 1 to count e
+    places, up, down = [0], [], []
+    for low, end in pairwise(first.tolist()):
+        length = -(-(end - low - 1) // RUN) * RUN
+        filled = np.zeros((2, length))
+        inside = ratios[low : end - 1]
+        filled[0, : len(inside)], filled[1, : len(inside)] = inside, 1.0 / inside[::-1]
+        up.append(filled[0])
+        down.append(filled[1])
+        places.append(places[-1] + length)
+    return Steps(first, np.array(places, np.int64), np.concatenate(up), np.concatenate(down))
+
+
+@vectorised
+def _begin_bin(work, last_ratio):
+    """Which end of a bin its sum begins at: its last count where terms still rise there."""
+    for lane in range(TILE):
+        g = work[S, lane]
+        rising = g * last_ratio > 1.0
+        work[UPWARDS, lane] = 0.0 if rising else 1.0
+        work[BASE, lane] = 1.0 / g if rising else g
+        work[TERM, lane], work[TOTAL, lane], work[LAST, lane] = 1.0, 1.0, 0.0
+
+
+@vectorised
+def _add_run(work, steps_up, steps_down, place, count):
+    """Add RUN more counts, the next of which is ``count`` counts from the first."""
+    up0, up1, up2, up3 = steps_up[place], steps_up[place + 1], steps_up[place + 2], steps_up[place + 3]
+    down0, down1, down2, down3 = steps_down[place], steps_down[place + 1], steps_down[place + 2], steps_down[place + 3]
+    for lane in range(TILE):
+        base, upwards = work[BASE, lane], work[UPWARDS, lane] > 0.5
+        t0 = work[TERM, lane] * (base * (up0 if upwards else down0))
+        t1 = t0 * (base * (up1 if upwards else down1))
+        t2 = t1 * (base * (up2 if upwards else down2))
+        t3 = t2 * (base * (up3 if upwards else down3))
+        work[TERM, lane] = t3
+        work[TOTAL, lane] += (t0 + t1) + (t2 + t3)
+        work[LAST, lane] += (count * t0 + (count + 1.0) * t1) + ((count + 2.0) * t2 + (count + 3.0) * t3)
+
+
+@vectorised
+def _end_bin(bins, b, work, low, high, log_low, log_high):
+    """Log weight and mean count of a bin whose counts have been added."""
+    for lane in range(TILE):
+        upwards, inner = work[UPWARDS, lane] > 0.5, work[LAST, lane] / work[TOTAL, lane]
+        first = low * work[LOG_S, lane] - log_low if upwards else high * work[LOG_S, lane] - log_high
+        bins[WEIGHT, b, lane] = first + log(work[TOTAL, lane])
+        bins[MEAN, b, lane] = low + inner if upwards else high - inner
+
+
+@vectorised
+def _single(bins, b, work, count, log_factorial):
+    """Log weight and mean count of a bin of one count."""
+    for lane in range(TILE):
+        bins[WEIGHT, b, lane] = count * work[LOG_S, lane] - log_factorial
+        bins[MEAN, b, lane] = count
+
+
+@compiled
+def _bin(bins, b, work, log_factorial, steps):
+    """Log weight and mean count of a bin that ends."""
+    starts, places, up, down = steps
+    low, high = starts[b], starts[b + 1] - 1
+    if low == high:
+        _single(bins, b, work, 1.0 * low, log_factorial[low])
+        return
+    _begin_bin(work, up[places[b] + high - low - 1])
+    for place in range(places[b], places[b + 1], RUN):
+        _add_run(work, up, down, place, place - places[b] + 1.0)
+    _end_bin(bins, b, work, 1.0 * low, 1.0 * high, log_factorial[low], log_factorial[high])
+
+
+@vectorised
+def _begin_tail(work, limit):
+    """The first term of the last bin; lanes beyond ``limit`` take no part in its series. Returns the largest rate."""
+    most = 0.0
+    for lane in range(TILE):
+        g = work[S, lane] if work[S, lane] < limit else 0.0
+        work[BASE, lane], work[UPWARDS, lane] = g, 1.0
+        work[TERM, lane], work[TOTAL, lane], work[LAST, lane] = 1.0, 1.0, 0.0
+        most = max(most, g)
+    return most
+
+
+@compiled
+def _tail(bins, b, work, log_factorial, steps, thinning):
+    """The last bin, which has no end: a series where sg < M + 1, else all counts less those below M."""
+    starts, places, up, down = steps
+    low = starts[b]
+    limit = (low + 1.0) / thinning
+    most, reach = _begin_tail(work, limit), 1.0
+    for place in range(places[b], places[b + 1], RUN):
+        _add_run(work, up, down, place, place - places[b] + 1.0)
+        for step in range(RUN):
+            reach *= most * up[place + step]
+        if reach < NEARLY_NOTHING:  # the widest lane decides; its terms fall faster and faster
+            break
+    _end_bin(bins, b, work, 1.0 * low, 1.0 * low, log_factorial[low], log_factorial[low])
+    for lane in range(TILE):
+        if work[S, lane] >= limit:
+            _all_less_below(bins, b, work, limit, thinning)
+            break
+
+
+@vectorised
+def _all_less_below(bins, last, work, limit, thinning):
+    """The last bin of lanes with sg ≥ M + 1: e^{sg}(1 − e^{−g}) less the weights of the other bins, which are less."""
+    for lane in range(TILE):
+        work[TERM, lane], work[TOTAL, lane] = 0.0, 0.0  # share of the counts below M, and their part of the mean
+    for b in range(last):
+        for lane in range(TILE):
+            g = max(work[S, lane], limit)
+            share = exp(bins[WEIGHT, b, lane] - (thinning * g + log(-expm1(-g))))
+            work[TERM, lane] += share
+            work[TOTAL, lane] += share * bins[MEAN, b, lane]
+    for lane in range(TILE):
+        g = max(work[S, lane], limit)
+        observed, above = -expm1(-g), max(1.0 - work[TERM, lane], LEAST)
+        mean, far = (thinning - 1.0) * g + g / observed, work[S, lane] >= limit
+        weight = thinning * g + log(observed * above)
+        bins[WEIGHT, last, lane] = weight if far else bins[WEIGHT, last, lane]
+        bins[MEAN, last, lane] = (mean - work[TOTAL, lane]) / above if far else bins[MEAN, last, lane]
+
+
+@vectorised
+def _largest_after(q, t, size, bins):
+    """The largest f of each bin and all after it."""
+    for lane in range(TILE):
+        bins[REST, size - 1, lane] = q[t, size - 1, lane]
+    for b in range(size - 2, -1, -1):
+        for lane in range(TILE):
+            bins[REST, b, lane] = max(bins[REST, b + 1, lane], q[t, b, lane])
+
+
+@vectorised
+def _matters(work, bins, b, low, log_low, ratio):
+    """Whether counts from ``low`` on can matter in any lane, given the terms so far (TOP)."""
+    worst = NOTHING
+    for lane in range(TILE):
+        rest = low * work[LOG_S, lane] - log_low + LOG_REST + bins[REST, b, lane] - work[TOP, lane]
+        worst = max(worst, rest if work[S, lane] * ratio < FAR else 0.0)
+    return worst > NEGLIGIBLE
+
+
+@vectorised
+def _complete(q, t, b, bins, work):
+    """f of a bin and its log weight, and the largest term so far."""
+    for lane in range(TILE):
+        term = q[t, b, lane] + bins[WEIGHT, b, lane]
+        q[t, b, lane] = term
+        work[TOP, lane] = max(work[TOP, lane], term)
+
+
+@vectorised
+def _normalise(q, t, work, bins, used, size):
+    """Terms to probabilities, log Z and the mean count."""
+    for lane in range(TILE):
+        work[TOTAL, lane], work[COUNT, lane] = 0.0, 0.0
+    for b in range(used):
+        for lane in range(TILE):
+            e = exp(q[t, b, lane] - work[TOP, lane])
+            q[t, b, lane] = e
+            work[TOTAL, lane] += e
+            work[COUNT, lane] += e * bins[MEAN, b, lane]
+    for lane in range(TILE):
+        work[LOG_Z, lane] = work[OWN, lane] + work[TOP, lane]
+        work[FACTOR, lane] = work[TOTAL, lane]
+        work[TOTAL, lane] = 1.0 / work[TOTAL, lane]
+        work[COUNT, lane] *= work[TOTAL, lane]
+    for b in range(used):
+        for lane in range(TILE):
+            q[t, b, lane] *= work[TOTAL, lane]
+    for b in range(used, size):
+        for lane in range(TILE):
+            q[t, b, lane] = 0.0
+
+
+@compiled
+def thinned_tile(law, group, start, basis, work, bins, q, t):
+    """q, log Z and the mean count (COUNT) of a tile; bins are visited until no later count can matter in any lane."""
+    numbers, log_factorial, slopes, by_value, steps = law[1], law[2], law[3], law[7], law[8]
+    size, used = slopes.shape[1], 0
+    for b in range(size):
+        for lane in range(TILE):
+            q[t, b, lane] = 0.0
+        density(q, t, b, slopes, basis, work)
+        add_by_value(q, t, b, by_value, group, start)
+    _largest_after(q, t, size, bins)
+    for lane in range(TILE):
+        work[TOP, lane] = NOTHING
+    while used < size:
+        low = steps[0][used]
+        ratio = math.exp(log_factorial[low] - log_factorial[low + 1])
+        if used > 0 and not _matters(work, bins, used, 1.0 * low, log_factorial[low], ratio):
+            break
+        if used < size - 1:
+            _bin(bins, used, work, log_factorial, steps)
+        else:
+            _tail(bins, used, work, log_factorial, steps, numbers[THINNING])
+        _complete(q, t, used, bins, work)
+        used += 1
+    _normalise(q, t, work, bins, used, size)
+
+
+@compiled
+def thinned_parity_tile(law, group, start, basis, work, q, t):
+    """q, log Z and the mean count of counts that matter by their parity alone: see cpu_tile.parity_tile."""
+    both_densities(q, t, law[3], basis)
+    for b in range(2):
+        add_by_value(q, t, b, law[7], group, start)
+    _parities(q, t, work, law[1][THINNING])
+
+
+@vectorised
+def _parities(q, t, work, thinning):
+    """Odd counts weigh A(1 + E) and even ones A(1 − E) times e^{sg}/2, A = 1 − e^{−g}, E = e^{−2h}, h = (s − ½)g.
+
+    Their means are h(1 − E)/(1 + E) and h(1 + E)/(1 − E), and (g/2)(1 + e^{−g})/A more.
+    """
+    for lane in range(TILE):
+        below = min(work[LOG_S, lane] - LOG_LEAST, 0.0)  # g of a single count, gh of two: all that matters there
+        q[t, 0, lane] += below
+        q[t, 1, lane] += 2.0 * below
+        work[TERM, lane] = exp(-abs(q[t, 1, lane] - q[t, 0, lane]))
+    for lane in range(TILE):
+        g, apart, less = max(work[S, lane], LEAST), q[t, 1, lane] - q[t, 0, lane], work[TERM, lane]
+        odd, even = (less, 1.0) if apart > 0.0 else (1.0, less)  # densities over the larger of the two
+        h, above = (thinning - 0.5) * g, -expm1(-g)
+        minus = -expm1(-2.0 * h)
+        plus = 2.0 - minus
+        total = odd * plus + even * minus
+        inverse = 1.0 / total
+        work[COUNT, lane] = 0.5 * g * (2.0 - above) / above + h * inverse * (odd * minus + even * plus)
+        work[LOG_Z, lane] = work[OWN, lane] + max(q[t, 0, lane], q[t, 1, lane]) + (thinning * g - LOG_2)
+        work[FACTOR, lane] = above * total
+        q[t, 0, lane] = odd * plus * inverse
+        q[t, 1, lane] = even * minus * inverse
