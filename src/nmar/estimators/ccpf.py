@@ -19,7 +19,7 @@ from nmar.fit.callbacks import Callback, Control, signals
 from nmar.fit.checkpoint import checkpoint as open_checkpoint
 from nmar.fit.foldin import fold_in, loadings
 from nmar.fit.grow import go_on
-from nmar.fit.options import Options
+from nmar.fit.options import Options, recommended
 from nmar.fit.schedule import Minibatch, is_stream
 from nmar.fit.stop import StopRule
 from nmar.fit.stream import train_stream
@@ -41,10 +41,12 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
     ----------
     data : data model, default ``Factorization(10)``
         What generates the values.
-    linkage : str or linkage, default "free"
-        How the dispersion of a value depends on the latent count of its cell.
-    factors : int, default 10
-        Components of the missingness pattern (the paper's K).
+    linkage : str, linkage or None
+        How the dispersion of a value depends on the latent count of its cell. None: what measured best, a free table
+        of thinned counts with a tail beside it, ``Free(thinning=16, tail=2)``; where there is nothing to link, the
+        ignorable one. "auto" chooses among the linkages by validation.
+    factors : int or "auto", default 10
+        Components of the missingness pattern (the paper's K); "auto" chooses by held-out likelihood.
     solver : {"batch", "minibatch", "entrywise"}, :class:`nmar.Minibatch` or :class:`nmar.Entrywise`
         Coordinate ascent over all cells (default); mini-batches of rows, also from a stream; or the paper's
         algorithm 1, cell by cell.
@@ -52,8 +54,9 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         Fit a control instead. "tail" (or True): the same scale mixture with one rate for all cells. "blind": the same
         model, to which every line seems observed equally often; rows and columns may differ in noise, but not because
         of what is missing.
-    trust : float from 0 to 1, default 1
-        How far the pattern is believed: 0 is the blind control.
+    trust : float from 0 to 1, "auto" or None
+        How far the pattern is believed: 1 is the coupled model, 0 the blind control. "auto" chooses by held-out
+        likelihood; so does None where no linkage was named (and the solver is "batch"), else it is 1.
     max_iter, tol : stop after this many sweeps, or when a sweep raises the bound by less than ``tol`` of itself
     backend : {"auto", "numba", "reference"}
     n_jobs : number of threads; None is all processors. The answer does not depend on it.
@@ -74,7 +77,9 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
     bound_trace_, valid_trace_, seconds_trace_ : one entry per sweep
     n_iter_ : number of sweeps
     stop_reason_ : why the fit ended
-    choices_ : what ``linkage="auto"`` tried, best first, with the distance to the best and its standard error
+    choices_ : what was tried for each setting left to "auto", best first, with the distance to the best and its
+        standard error
+    trust_ : the trust in the pattern
     labels_, responsibilities_ : clusters (``Mixture``)
     coefficients_ : coefficients with standard deviations by covariate name (``Regression``)
 
@@ -91,8 +96,8 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
     def __init__(
         self,
         data: Any = None,
-        linkage: Any = "free",
-        factors: int = 10,
+        linkage: Any = None,
+        factors: int | str = 10,
         solver: Any = "batch",
         control: bool | str = False,
         max_iter: int = 200,
@@ -106,7 +111,7 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         dtype: str = "float64",
         max_time: float | None = None,
         patience: int = 10,
-        trust: float = 1.0,
+        trust: float | str | None = None,
     ) -> None:
         self.data = data
         self.linkage = linkage
@@ -129,12 +134,15 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
     # --- fit ----------------------------------------------------------------------------------------------------
 
     def _options(self) -> Options:
+        data, trust = Factorization() if self.data is None else self.data, self.trust
+        if trust is None:
+            trust = "auto" if self.linkage is None and self.solver == "batch" else 1.0
         return Options(
-            data=Factorization() if self.data is None else self.data,
-            linkage=self.linkage,
+            data=data,
+            linkage=recommended(data) if self.linkage is None else self.linkage,
             factors=self.factors,
             control=self.control,
-            trust=self.trust,
+            trust=trust,
             prior=self.prior,
             starts=self.starts,
             dtype=self.dtype,
@@ -281,6 +289,11 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
     def linkage_(self) -> Any:
         """The fitted linkage."""
         return self._fitted().state.shared.linkage
+
+    @property
+    def trust_(self) -> float:
+        """ω, how far the pattern is believed."""
+        return self._fitted().law.trust
 
     @property
     def dispersion_(self) -> float:

@@ -98,8 +98,8 @@ def fingerprint(options: Options, *parts: Cells | None) -> str:
     """A digest of data and options; how long to run and where is not part of it, so that a fit can be prolonged."""
     digest = hashlib.sha256()
     seed = options.seed if isinstance(options.seed, int | np.integer | type(None)) else type(options.seed).__name__
-    told = (options.data, options.linkage, options.factors, options.control, options.prior, options.starts,
-            options.dtype, options.solver, seed)  # fmt: skip
+    told = (options.data, options.linkage, options.factors, options.control, options.trust, options.prior,
+            options.starts, options.dtype, options.solver, seed)  # fmt: skip
     digest.update(repr(told).encode())
     for part in parts:
         digest.update(b"|")

@@ -11,15 +11,24 @@ from nmar.fit.entrywise import Entrywise
 from nmar.fit.schedule import Minibatch
 from nmar.fit.stop import StopRule
 from nmar.models.missingness import Pattern
-from nmar.models.settings import Factorization, Settings, check_choice, check_count, check_share
+from nmar.models.settings import Factorization, PatternOnly, Settings, check_choice, check_count, check_share
 from nmar.posterior.store import register
-from nmar.prob.linkage import Linkage, linkage
+from nmar.prob.linkage import Free, Ignorable, Linkage, linkage
 from nmar.prob.twostage import Quadratic
 
 PRIORS = ("robust", "paper")
 SOLVERS = ("batch", "minibatch", "entrywise")
 
 register(Minibatch, Entrywise)  # a saved model names its solver
+
+
+def recommended(data: Settings) -> Linkage:
+    """The linkage of a fit that is told none: a thinned free table with a tail beside it (docs/experiments/verdict.md).
+
+    Where there are no values, or trials that a table would make fractions of, it is the ignorable one.
+    """
+    unlinked = isinstance(data, PatternOnly) or getattr(data, "family", "") == "binomial"
+    return Ignorable() if unlinked else Free(thinning=16.0, tail=2)
 
 
 @dataclass(frozen=True)
@@ -32,7 +41,7 @@ class Options:
     linkage : a :class:`Linkage` or its name
     factors : components K of the missingness pattern
     control : False; "tail" (or True), the tail-only control; "blind", the blind one, short for trust=0
-    trust : how far the pattern is believed, from 0 (blind) to 1
+    trust : how far the pattern is believed, from 0 (blind) to 1, or "auto"
     prior : "robust" (η = ζ = 0.3) or "paper" (η from the density)
     starts : starts tried where the linkage has several modes (free); the one with the better bound goes on
     dtype : "float64" or "float32" storage
@@ -41,9 +50,9 @@ class Options:
 
     data: Settings = field(default_factory=Factorization)
     linkage: str | Linkage = "free"
-    factors: int = 10
+    factors: int | str = 10
     control: bool | str = False
-    trust: float = 1.0
+    trust: float | str = 1.0
     prior: str = "robust"
     starts: int = 2
     dtype: str = "float64"
@@ -54,12 +63,19 @@ class Options:
     solver: Any = "batch"
 
     def __post_init__(self) -> None:
-        check_count("factors", self.factors, 1)
+        if self.factors != "auto":
+            check_count("factors", self.factors, 1)
         check_count("max_iter", self.stop.max_iter, 1)
         check_count("starts", self.starts, 1)
         check_choice("prior", self.prior, PRIORS)
         check_choice("control", self.control, (False, True, "tail", "blind"))
-        check_share("trust", self.trust)
+        if self.trust != "auto":
+            check_share("trust", self.trust)
+        if self.left_open and self.method is not None:
+            raise ValueError(
+                f"{' and '.join(self.left_open)} 'auto' cannot be chosen by a stochastic solver, which counts its"
+                " passes; give numbers, or use solver='batch'"
+            )
         check_choice("dtype", self.dtype, ("float64", "float32"))
         if not isinstance(self.solver, Minibatch | Entrywise):
             check_choice("solver", self.solver, SOLVERS)
@@ -84,7 +100,17 @@ class Options:
     @property
     def pattern_trust(self) -> float:
         """ω: 0 for the blind control."""
-        return 0.0 if self.control == "blind" else float(self.trust)
+        return 0.0 if self.control == "blind" else 1.0 if self.trust == "auto" else float(self.trust)
+
+    @property
+    def left_open(self) -> tuple[str, ...]:
+        """Settings to be chosen by held-out likelihood, in the order in which they are chosen."""
+        if self.linkage in ("auto", "two-stage"):
+            return ("factors",) if self.factors == "auto" else ()
+        link = self.link
+        open_trust = self.trust == "auto" and link.couples and not self.control
+        found = {"factors": self.factors == "auto", "thinning": link.thinning == "auto" and link.couples}
+        return tuple(name for name, is_open in {**found, "trust": open_trust}.items() if is_open)
 
     @property
     def link(self) -> Linkage:
@@ -94,4 +120,4 @@ class Options:
     @property
     def pattern(self) -> Pattern:
         """The law of the pattern with the robust prior."""
-        return Pattern(self.factors)
+        return Pattern(10 if self.factors == "auto" else int(self.factors))

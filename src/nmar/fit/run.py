@@ -25,6 +25,7 @@ class Trace:
     bound: tuple[float, ...] = ()  # bound of the state each sweep started from; estimated by a stochastic solver
     valid: tuple[float, ...] = ()  # held-out log likelihood after each sweep, where asked
     seconds: tuple[float, ...] = ()
+    before: float = 0.0  # seconds that went before the first sweep, into choosing settings
 
     @property
     def iterations(self) -> int:
@@ -121,6 +122,7 @@ class Progress:
     best: State | None = None  # by validation
     best_score: float = float("-inf")
     seed: Any = None
+    settings: tuple[tuple[str, Any], ...] = ()  # of the options, where they were left open
 
 
 @dataclass(frozen=True)
@@ -212,13 +214,13 @@ def run(
     stopped : asked after each sweep for a reason from outside (a signal, a callback)
     """
     schedule = schedule or FullSweeps()
-    spent = progress.trace.seconds[-1] if progress.trace.seconds else 0.0
+    spent = progress.trace.seconds[-1] if progress.trace.seconds else progress.trace.before
     began = time.perf_counter() - spent
     reason = stop(progress.trace) if progress.trace.iterations else None
     while reason is None:
         state, memory, value = schedule.advance(progress.state, progress.memory, around)
         old, now = progress.trace, time.perf_counter() - began
-        trace = Trace((*old.bound, value), old.valid, (*old.seconds, now))
+        trace = replace(old, bound=(*old.bound, value), seconds=(*old.seconds, now))
         progress = replace(progress, state=state, memory=memory, trace=trace)
         if after is not None:
             progress = after(progress)

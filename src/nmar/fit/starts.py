@@ -50,6 +50,21 @@ class Job:
         return Around(observed, law, self.kernels, self.executor)
 
 
+def hidden_cells(cells: Cells, *parts: Cells) -> Cells | None:
+    """All held-out cells on the training axes; those that are also training cells stay observed."""
+    known = [part.align(cells.rows, cells.cols, unknown="drop") for part in parts]
+    if not known:
+        return None
+    row, col = (np.concatenate([part.pairs()[axis] for part in known]) for axis in (0, 1))
+    key = np.unique(row.astype(np.int64) * cells.shape[1] + col)
+    seen = cells.row_index.astype(np.int64) * cells.shape[1] + cells.col_index
+    key = np.setdiff1d(key, seen, assume_unique=True)
+    if not len(key):
+        return None
+    away = Cells.from_arrays(key // cells.shape[1], key % cells.shape[1], np.zeros(len(key)), cells.shape)
+    return Cells(away.by(0), cells.rows, cells.cols)
+
+
 def _begin(job: Job, link: Linkage, seed: Any = None) -> Problem:
     options = job.options
     pattern = options.pattern
@@ -82,14 +97,14 @@ def first_state(job: Job) -> tuple[Problem, State]:
     problem = _restarted(job)
     if job.options.method is not None:  # a stochastic solver counts its passes: it does not spend any on starts
         return problem, _only_start(job, problem)
-    states = _candidates(job, problem)
+    states = starting_states(job, problem)
     if len(states) == 1:
         return problem, states[0]
     probes = [_probe(job, problem.law, problem.observed, state, 2 * PROBE) for state in states]
     bounds = [probe.trace.bound[-1] for probe in probes]
     log.info("bounds of the starts: %s", ", ".join(f"{b:.8g}" for b in bounds))
     best = probes[int(np.argmax(bounds))].state.shared
-    return problem, State(problem.state.sides, replace(problem.state.shared, linkage=best.linkage, rate=best.rate))
+    return problem, with_linkage(problem.state, best.linkage, best.rate)
 
 
 def _restarted(job: Job) -> Problem:
@@ -105,8 +120,8 @@ def _restarted(job: Job) -> Problem:
     return problems[best]
 
 
-def _candidates(job: Job, problem: Problem) -> list[State]:
-    """Starts of the linkage.
+def starting_states(job: Job, problem: Problem) -> list[State]:
+    """Starts of the linkage, one or several.
 
     Tables have several modes on some data (φ(2) below or above 1): a free one starts from 1, from a geometric fit and
     from a table bent up, one with a parameter c from either side of 0. For the control φ = 1 is a saddle, since all
@@ -120,8 +135,8 @@ def _candidates(job: Job, problem: Problem) -> list[State]:
         return [problem.state]
     if job.options.tail_only or not isinstance(link, Free) or link.events > 1.0:
         sd = _sd(problem.observed)
-        return [_with_linkage(problem.state, _bent(started, sign, sd)) for sign in (-1.0, 1.0)]
-    heavy = _with_linkage(problem.state, _bent(started, 1.0, _sd(problem.observed)))
+        return [with_linkage(problem.state, _bent(started, sign, sd)) for sign in (-1.0, 1.0)]
+    heavy = with_linkage(problem.state, _bent(started, 1.0, _sd(problem.observed)))
     return [problem.state, _led(job, link, problem), heavy]
 
 
@@ -130,11 +145,13 @@ def _only_start(job: Job, problem: Problem) -> State:
     started = problem.state.shared.linkage
     if not job.options.tail_only or not (started.learn or started.learns_mean):
         return problem.state
-    return _with_linkage(problem.state, _bent(started, -1.0, _sd(problem.observed)))
+    return with_linkage(problem.state, _bent(started, -1.0, _sd(problem.observed)))
 
 
-def _with_linkage(state: State, link: Linkage) -> State:
-    return State(state.sides, replace(state.shared, linkage=link))
+def with_linkage(state: State, link: Linkage, rate: float | None = None) -> State:
+    """The state with another linkage, and the rate of the control that goes with it."""
+    rate = state.shared.rate if rate is None else rate
+    return State(state.sides, replace(state.shared, linkage=link, rate=rate))
 
 
 def _bent(link: Linkage, sign: float, sd: float) -> Linkage:
@@ -157,7 +174,7 @@ def _led(job: Job, link: Free, problem: Problem) -> State:
     found = _probe(job, curve.law, curve.observed, curve.state, PROBE).state.shared.linkage
     table = tuple(float(v) for v in found.table(link.levels))
     began = replace(link, values=table, shift=found.shift, scale=found.scale)
-    return _with_linkage(problem.state, began.start(_sd(problem.observed)))
+    return with_linkage(problem.state, began.start(_sd(problem.observed)))
 
 
 def _sd(observed: Observed) -> float:

@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 from nmar.data.cells import Cells
 from nmar.fit.callbacks import Control
 from nmar.fit.checkpoint import Checkpoint
+from nmar.fit.choose import Choice, choose_settings, ranked, score
 from nmar.fit.entrywise import Entrywise, Visits
 from nmar.fit.executor import threads
 from nmar.fit.options import Options
 from nmar.fit.run import Fit, FullSweeps, Progress, Schedule, Trace, run
 from nmar.fit.schedule import Batches, Minibatch
 from nmar.fit.start import seed_sequence
-from nmar.fit.starts import Job, Watch, first_problem, first_state
+from nmar.fit.starts import Job, Watch, first_problem, first_state, hidden_cells, with_linkage
 from nmar.fit.stop import StopRule
 from nmar.kernels.choose import choose
 from nmar.models.coupled import Law, Observed, State
-from nmar.posterior.posterior import Posterior, log_density
+from nmar.posterior.posterior import Posterior
 from nmar.prob.linkage import linkage
 from nmar.prob.twostage import quadratic
 
@@ -41,23 +42,6 @@ class Fitted:
     trace: Trace
     reason: str
     choices: tuple[Choice, ...] = ()
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One linkage tried by "auto".
-
-    Attributes
-    ----------
-    linkage : its name
-    score : mean validation log likelihood
-    behind, se : how far behind the chosen one, with the standard error of the paired difference
-    """
-
-    linkage: str
-    score: float
-    behind: float
-    se: float
 
 
 def check_cells(cells: Cells) -> None:
@@ -97,7 +81,7 @@ def train(
     control = control or Control()
     if options.linkage == "auto":
         return _choose_linkage(cells, options, valid, hidden, (watch, control, keep))
-    away = _hidden(cells, valid, hidden)
+    away = hidden_cells(cells, *(part for part in (valid, hidden) if part is not None))
     options = replace(options, seed=fixed_seed(options.seed))
     kernels = choose(options.backend)
     with threads(options.n_jobs) as executor:
@@ -117,12 +101,27 @@ def _fit(job: Job) -> Fitted:
     """Start, or go on from a checkpoint, and finish."""
     progress = None if job.keep is None else job.keep.start()
     if progress is not None:
-        job = replace(job, options=replace(job.options, seed=progress.seed))
+        job = replace(job, options=replace(job.options, seed=progress.seed, **dict(progress.settings)))
         problem = first_problem(job)
-    else:
-        problem, state = first_state(job)
-        progress = Progress(state, seed=job.options.seed)
-    return _finish(job, problem.law, problem.observed, progress)
+        return _finish(job, problem.law, problem.observed, progress)
+    if job.options.left_open:
+        return _fit_chosen(job)
+    problem, state = first_state(job)
+    return _finish(job, problem.law, problem.observed, Progress(state, seed=job.options.seed))
+
+
+def _fit_chosen(job: Job) -> Fitted:
+    """Decide what was left open; the run then begins where others begin, with the linkage of the best trial."""
+    found = choose_settings(job)
+    job = replace(job, options=found.options)
+    problem = first_problem(job)
+    state = with_linkage(problem.state, found.shared.linkage, found.shared.rate)
+    settings = tuple((name, getattr(found.options, name)) for name in ("factors", "trust"))
+    trace = Trace(before=found.seconds)
+    fitted = _finish(
+        job, problem.law, problem.observed, Progress(state, trace, seed=job.options.seed, settings=settings)
+    )
+    return replace(fitted, choices=found.choices)
 
 
 def _choose_linkage(
@@ -146,42 +145,20 @@ def _choose_linkage(
         kept = None if keep is None else keep.sub(stage)
         return train(part, replace(options, linkage=name), judge, hidden, watch, control, kept)
 
-    fits: dict[str, tuple[Fitted, Array]] = {}
+    fits: dict[str, Fitted] = {}
+    scores: dict[str, Array] = {}
     for name in AUTO:
         try:
             linkage(name).supports(family_)
         except ValueError:
             continue
-        fitted = fit(inner, name, held_out, name)
-        fits[name] = fitted, _each(fitted.posterior, held_out)
-    ranked = sorted(fits, key=lambda name: -float(fits[name][1].mean()))
-    best = fits[ranked[0]][1]
-    choices = []
-    for name in ranked:
-        gap = best - fits[name][1]
-        se = float(gap.std(ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else float("nan")
-        choices.append(Choice(name, float(fits[name][1].mean()), float(gap.mean()), se))
-    runner = choices[1] if len(choices) > 1 else choices[0]
-    log.info("auto: %s; %s is %.4f ± %.4f behind", ranked[0], runner.linkage, runner.behind, runner.se)
-    chosen = fits[ranked[0]][0]
-    if valid is None:
-        chosen = fit(cells, ranked[0], None, "chosen")
-    return replace(chosen, choices=tuple(choices))
-
-
-def _hidden(cells: Cells, valid: Cells | None, hidden: Cells | None) -> Cells | None:
-    """All held-out cells on the training axes; those that are also training cells stay observed."""
-    parts = [part.align(cells.rows, cells.cols, unknown="drop") for part in (valid, hidden) if part is not None]
-    if not parts:
-        return None
-    row, col = (np.concatenate([part.pairs()[axis] for part in parts]) for axis in (0, 1))
-    key = np.unique(row.astype(np.int64) * cells.shape[1] + col)
-    seen = cells.row_index.astype(np.int64) * cells.shape[1] + cells.col_index
-    key = np.setdiff1d(key, seen, assume_unique=True)
-    if not len(key):
-        return None
-    away = Cells.from_arrays(key // cells.shape[1], key % cells.shape[1], np.zeros(len(key)), cells.shape)
-    return Cells(away.by(0), cells.rows, cells.cols)
+        fits[name] = fit(inner, name, held_out, name)
+        scores[name] = score(fits[name].posterior, held_out)
+    choices = ranked("linkage", scores)
+    best, runner = choices[0], choices[min(1, len(choices) - 1)]
+    log.info("auto: %s; %s is %.4f ± %.4f behind", best.value, runner.value, runner.behind, runner.se)
+    chosen = fits[best.value] if valid is not None else fit(cells, best.value, None, "chosen")
+    return replace(chosen, choices=choices)
 
 
 def _schedule(job: Job, law: Law, observed: Observed) -> tuple[Schedule, StopRule]:
@@ -231,16 +208,7 @@ def _keep_last(job: Job, fit: Fit, began: Progress) -> None:
 
 def _score(posterior: Posterior, cells: Cells) -> float:
     """Mean predictive log likelihood of cells on the posterior's axes."""
-    return float(np.mean(_each(posterior, cells)))
-
-
-def _each(posterior: Posterior, cells: Cells) -> Array:
-    """Predictive log likelihood of each cell that lies on the posterior's axes."""
-    known = cells.align(posterior.rows, posterior.cols, unknown="drop")
-    if not len(known):
-        raise ValueError("valid has no cell whose row and column are in the training cells")
-    i, j = known.pairs()
-    return log_density(posterior, i, j, known.values)
+    return float(np.mean(score(posterior, cells)))
 
 
 def _two_stage(job: Job) -> Fitted:

@@ -19,11 +19,9 @@ from nmar.kernels.cpu_solve import solve_lines
 from nmar.kernels.cpu_thinned import steps_of
 from nmar.kernels.cpu_tile import TILE
 from nmar.kernels.spec import (
-    EMPTY_INT,
     KNOWN,
     OPEN,
     PARITY,
-    TAIL,
     UNMODELLED,
     Crossing,
     Expectation,
@@ -57,7 +55,7 @@ def _numbers(x: Crossing) -> Array:
 
 def _law(x: Crossing) -> tuple[Any, ...]:
     tables = (x.log_factorial, x.slopes, x.linear, x.shift, x.quadratic, x.by_value)
-    return (_flags(x), _numbers(x), *tables, steps_of(x.log_factorial, x.starts if x.kind == TAIL else EMPTY_INT))
+    return (_flags(x), _numbers(x), *tables, steps_of(x.log_factorial, x.starts, x.shares))
 
 
 def _side(view: SideView) -> tuple[Array, Array, Array]:
@@ -97,7 +95,7 @@ def _expect(
     log_det, spread = np.empty(moved), np.empty(cellwise.shape[1] if crossing.learns else 0, dtype)
     probability, used = _held(lines, crossing)
     sums, kept, new = (pattern, linear, quadratic), (probability, used, cellwise, spread), (mean, variance, log_det)
-    thinned = crossing.thinning != 1.0 and crossing.kind in (TAIL, PARITY)
+    thinned = len(crossing.starts) > 0 or (crossing.kind == PARITY and crossing.thinning != 1.0)
     log_z, count, short = expect_loop(K, D1, D2, leaves, thinned)(
         lines, _side(mine), _side(theirs), _law(crossing), _floor(dtype), sums, kept, prior, steps, new,
         expect_room(mine.sizes, len(crossing.slopes), dtype, leaves == LINES, crossing.bins if thinned else 0),

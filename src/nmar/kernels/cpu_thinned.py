@@ -39,13 +39,13 @@ from nmar.kernels.cpu_tile import (
     S,
     add_by_value,
     both_densities,
-    density,
 )
 
 Array = NDArray[Any]
 
 REST, WEIGHT, MEAN = range(3)  # of ``bins`` (3, B, lanes): largest f from a bin on; log weight and mean count of it
 BASE, UPWARDS = LT, TM  # rows that hold something else only before the counts' own law is at work
+CHECK = 3  # bins after which it is asked whether later ones can matter
 RUN = 4  # counts that are added in one pass over the lanes
 FAR = 0.9  # ratio of neighbouring terms below which a rest is bounded by a geometric series
 LOG_REST = -math.log(1.0 - FAR)
@@ -59,13 +59,14 @@ class Steps(NamedTuple):
     places: Array  # (B + 1,) where the constants of each bin begin
     up: Array  # from the first count upwards
     down: Array  # from the last count downwards
+    log_shares: Array  # (M,) log probability of each level of a tail
 
 
-def steps_of(log_factorial: Array, starts: Array) -> Steps:
-    """The constants of all bins from log e! − log(s^e − (s−1)^e); empty without thinning."""
+def steps_of(log_factorial: Array, starts: Array, shares: Array) -> Steps:
+    """The constants of all bins from log e! − log(s^e − (s−1)^e); empty where bins are single counts."""
     if not len(starts):
         nothing = np.empty(0, np.int64)
-        return Steps(nothing, nothing, np.empty(0), np.empty(0))
+        return Steps(nothing, nothing, np.empty(0), np.empty(0), np.log(shares))
     first = np.append(starts, len(log_factorial)).astype(np.int64)
     ratios = np.exp(log_factorial[:-1] - log_factorial[1:])  # of count e + 1 to count e
     places, up, down = [0], [], []
@@ -77,7 +78,7 @@ def steps_of(log_factorial: Array, starts: Array) -> Steps:
         up.append(filled[0])
         down.append(filled[1])
         places.append(places[-1] + length)
-    return Steps(first, np.array(places, np.int64), np.concatenate(up), np.concatenate(down))
+    return Steps(first, np.array(places, np.int64), np.concatenate(up), np.concatenate(down), np.log(shares))
 
 
 @vectorised
@@ -117,22 +118,11 @@ def _end_bin(bins, b, work, low, high, log_low, log_high):
         bins[MEAN, b, lane] = low + inner if upwards else high - inner
 
 
-@vectorised
-def _single(bins, b, work, count, log_factorial):
-    """Log weight and mean count of a bin of one count."""
-    for lane in range(TILE):
-        bins[WEIGHT, b, lane] = count * work[LOG_S, lane] - log_factorial
-        bins[MEAN, b, lane] = count
-
-
 @compiled
-def _bin(bins, b, work, log_factorial, steps):
-    """Log weight and mean count of a bin that ends."""
-    starts, places, up, down = steps
+def _wide_bin(bins, b, work, log_factorial, steps):
+    """Log weight and mean count of a bin of several counts that ends."""
+    starts, places, up, down, _ = steps
     low, high = starts[b], starts[b + 1] - 1
-    if low == high:
-        _single(bins, b, work, 1.0 * low, log_factorial[low])
-        return
     _begin_bin(work, up[places[b] + high - low - 1])
     for place in range(places[b], places[b + 1], RUN):
         _add_run(work, up, down, place, place - places[b] + 1.0)
@@ -154,7 +144,7 @@ def _begin_tail(work, limit):
 @compiled
 def _tail(bins, b, work, log_factorial, steps, thinning):
     """The last bin, which has no end: a series where sg < M + 1, else all counts less those below M."""
-    starts, places, up, down = steps
+    starts, places, up, down, _ = steps
     low = starts[b]
     limit = (low + 1.0) / thinning
     most, reach = _begin_tail(work, limit), 1.0
@@ -167,38 +157,77 @@ def _tail(bins, b, work, log_factorial, steps, thinning):
     _end_bin(bins, b, work, 1.0 * low, 1.0 * low, log_factorial[low], log_factorial[low])
     for lane in range(TILE):
         if work[S, lane] >= limit:
-            _all_less_below(bins, b, work, limit, thinning)
+            _all_less_below(bins, b, work, log_factorial, starts, limit, thinning)
             break
 
 
-@vectorised
-def _all_less_below(bins, last, work, limit, thinning):
+@compiled
+def _all_less_below(bins, last, work, log_factorial, starts, limit, thinning):
     """The last bin of lanes with sg ≥ M + 1: e^{sg}(1 − e^{−g}) less the weights of the other bins, which are less."""
     for lane in range(TILE):
         work[TERM, lane], work[TOTAL, lane] = 0.0, 0.0  # share of the counts below M, and their part of the mean
+        g = max(work[S, lane], limit)
+        work[LAST, lane] = thinning * g + log(-expm1(-g))
     for b in range(last):
-        for lane in range(TILE):
-            g = max(work[S, lane], limit)
-            share = exp(bins[WEIGHT, b, lane] - (thinning * g + log(-expm1(-g))))
-            work[TERM, lane] += share
-            work[TOTAL, lane] += share * bins[MEAN, b, lane]
+        low = starts[b]
+        if starts[b + 1] == low + 1:
+            _add_single(work, 1.0 * low, log_factorial[low])
+        else:
+            _add_wide(work, bins, b)
+    _close_tail(bins, last, work, limit, thinning)
+
+
+@vectorised
+def _add_single(work, count, log_factorial):
+    for lane in range(TILE):
+        share = exp(count * work[LOG_S, lane] - log_factorial - work[LAST, lane])
+        work[TERM, lane] += share
+        work[TOTAL, lane] += share * count
+
+
+@vectorised
+def _add_wide(work, bins, b):
+    for lane in range(TILE):
+        share = exp(bins[WEIGHT, b, lane] - work[LAST, lane])
+        work[TERM, lane] += share
+        work[TOTAL, lane] += share * bins[MEAN, b, lane]
+
+
+@vectorised
+def _close_tail(bins, last, work, limit, thinning):
     for lane in range(TILE):
         g = max(work[S, lane], limit)
-        observed, above = -expm1(-g), max(1.0 - work[TERM, lane], LEAST)
-        mean, far = (thinning - 1.0) * g + g / observed, work[S, lane] >= limit
-        weight = thinning * g + log(observed * above)
-        bins[WEIGHT, last, lane] = weight if far else bins[WEIGHT, last, lane]
+        above = max(1.0 - work[TERM, lane], LEAST)
+        mean, far = (thinning - 1.0) * g - g / expm1(-g), work[S, lane] >= limit
+        bins[WEIGHT, last, lane] = work[LAST, lane] + log(above) if far else bins[WEIGHT, last, lane]
         bins[MEAN, last, lane] = (mean - work[TOTAL, lane]) / above if far else bins[MEAN, last, lane]
 
 
 @vectorised
-def _largest_after(q, t, size, bins):
-    """The largest f of each bin and all after it."""
-    for lane in range(TILE):
-        bins[REST, size - 1, lane] = q[t, size - 1, lane]
-    for b in range(size - 2, -1, -1):
+def _densities(q, t, slopes, basis):
+    """f of every pair of bin and level."""
+    for pair in range(slopes.shape[1]):
+        constant, first = slopes[0, pair], slopes[min(1, slopes.shape[0] - 1), pair]
         for lane in range(TILE):
-            bins[REST, b, lane] = max(bins[REST, b + 1, lane], q[t, b, lane])
+            q[t, pair, lane] = constant * basis[0, lane] + first * basis[1, lane]
+        for v in range(2, slopes.shape[0]):
+            slope = slopes[v, pair]
+            for lane in range(TILE):
+                q[t, pair, lane] += slope * basis[v, lane]
+
+
+@vectorised
+def _largest_after(q, t, size, levels, bins, work):
+    """The largest f, at any level of the tail, of all bins from each CHECK-th one on."""
+    for lane in range(TILE):
+        work[TERM, lane] = NOTHING
+    for b in range(size - 1, 0, -1):
+        for pair in range(b * levels, (b + 1) * levels):
+            for lane in range(TILE):
+                work[TERM, lane] = max(work[TERM, lane], q[t, pair, lane])
+        if b % CHECK == 0:
+            for lane in range(TILE):
+                bins[REST, b, lane] = work[TERM, lane]
 
 
 @vectorised
@@ -212,63 +241,110 @@ def _matters(work, bins, b, low, log_low, ratio):
 
 
 @vectorised
-def _complete(q, t, b, bins, work):
-    """f of a bin and its log weight, and the largest term so far."""
+def _complete_single(q, t, pair, work, count, constant):
+    """f of a bin of one count and its log weight, and the largest term so far."""
     for lane in range(TILE):
-        term = q[t, b, lane] + bins[WEIGHT, b, lane]
-        q[t, b, lane] = term
+        term = q[t, pair, lane] + (count * work[LOG_S, lane] + constant)
+        q[t, pair, lane] = term
         work[TOP, lane] = max(work[TOP, lane], term)
 
 
 @vectorised
-def _normalise(q, t, work, bins, used, size):
-    """Terms to probabilities, log Z and the mean count."""
+def _complete_wide(q, t, pair, work, weight, constant):
+    """The same of a bin whose log weight is known."""
     for lane in range(TILE):
-        work[TOTAL, lane], work[COUNT, lane] = 0.0, 0.0
+        term = q[t, pair, lane] + (weight[lane] + constant)
+        q[t, pair, lane] = term
+        work[TOP, lane] = max(work[TOP, lane], term)
+
+
+@vectorised
+def _exponentiate(q, t, pair, work):
+    """A term over the largest one, added to the total."""
+    for lane in range(TILE):
+        e = exp(q[t, pair, lane] - work[TOP, lane])
+        q[t, pair, lane] = e
+        work[TERM, lane] += e
+
+
+@vectorised
+def _count_single(work, count):
+    for lane in range(TILE):
+        work[TOTAL, lane] += work[TERM, lane]
+        work[COUNT, lane] += work[TERM, lane] * count
+        work[TERM, lane] = 0.0
+
+
+@vectorised
+def _count_wide(work, mean):
+    for lane in range(TILE):
+        work[TOTAL, lane] += work[TERM, lane]
+        work[COUNT, lane] += work[TERM, lane] * mean[lane]
+        work[TERM, lane] = 0.0
+
+
+@compiled
+def _normalise(q, t, work, bins, starts, used, levels):
+    """Terms of the bins used to probabilities; log Z and the mean count."""
+    for lane in range(TILE):
+        work[TOTAL, lane], work[COUNT, lane], work[TERM, lane] = 0.0, 0.0, 0.0
     for b in range(used):
-        for lane in range(TILE):
-            e = exp(q[t, b, lane] - work[TOP, lane])
-            q[t, b, lane] = e
-            work[TOTAL, lane] += e
-            work[COUNT, lane] += e * bins[MEAN, b, lane]
+        for pair in range(b * levels, (b + 1) * levels):
+            _exponentiate(q, t, pair, work)
+        if starts[b + 1] == starts[b] + 1:
+            _count_single(work, 1.0 * starts[b])
+        else:
+            _count_wide(work, bins[MEAN, b])
+    _divide(q, t, work, used * levels)
+
+
+@vectorised
+def _divide(q, t, work, used):
     for lane in range(TILE):
         work[LOG_Z, lane] = work[OWN, lane] + work[TOP, lane]
         work[FACTOR, lane] = work[TOTAL, lane]
         work[TOTAL, lane] = 1.0 / work[TOTAL, lane]
         work[COUNT, lane] *= work[TOTAL, lane]
-    for b in range(used):
+    for pair in range(used):
         for lane in range(TILE):
-            q[t, b, lane] *= work[TOTAL, lane]
-    for b in range(used, size):
+            q[t, pair, lane] *= work[TOTAL, lane]
+    for pair in range(used, q.shape[1]):
         for lane in range(TILE):
-            q[t, b, lane] = 0.0
+            q[t, pair, lane] = 0.0
 
 
 @compiled
 def thinned_tile(law, group, start, basis, work, bins, q, t):
     """q, log Z and the mean count (COUNT) of a tile; bins are visited until no later count can matter in any lane."""
     numbers, log_factorial, slopes, by_value, steps = law[1], law[2], law[3], law[7], law[8]
-    size, used = slopes.shape[1], 0
-    for b in range(size):
-        for lane in range(TILE):
-            q[t, b, lane] = 0.0
-        density(q, t, b, slopes, basis, work)
-        add_by_value(q, t, b, by_value, group, start)
-    _largest_after(q, t, size, bins)
+    starts, log_shares = steps[0], steps[4]
+    levels = log_shares.shape[0]
+    size, used = slopes.shape[1] // levels, 0
+    _densities(q, t, slopes, basis)
+    if by_value.shape[0] > 0:
+        for pair in range(slopes.shape[1]):
+            add_by_value(q, t, pair, by_value, group, start)
+    _largest_after(q, t, size, levels, bins, work)
     for lane in range(TILE):
         work[TOP, lane] = NOTHING
     while used < size:
-        low = steps[0][used]
-        ratio = math.exp(log_factorial[low] - log_factorial[low + 1])
-        if used > 0 and not _matters(work, bins, used, 1.0 * low, log_factorial[low], ratio):
-            break
-        if used < size - 1:
-            _bin(bins, used, work, log_factorial, steps)
-        else:
+        low = starts[used]
+        if used % CHECK == 0 and used > 0:
+            ratio = math.exp(log_factorial[low] - log_factorial[low + 1])
+            if not _matters(work, bins, used, 1.0 * low, log_factorial[low], ratio):
+                break
+        single = starts[used + 1] == low + 1
+        if used == size - 1:
             _tail(bins, used, work, log_factorial, steps, numbers[THINNING])
-        _complete(q, t, used, bins, work)
+        elif not single:
+            _wide_bin(bins, used, work, log_factorial, steps)
+        for level in range(levels):
+            if single:
+                _complete_single(q, t, used * levels + level, work, 1.0 * low, log_shares[level] - log_factorial[low])
+            else:
+                _complete_wide(q, t, used * levels + level, work, bins[WEIGHT, used], log_shares[level])
         used += 1
-    _normalise(q, t, work, bins, used, size)
+    _normalise(q, t, work, bins, starts, used, levels)
 
 
 @compiled

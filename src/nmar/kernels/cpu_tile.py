@@ -37,7 +37,7 @@ def truncation(work):
 
 
 @vectorised
-def density(q, t, b, slopes, basis, work):
+def _density(q, t, b, slopes, basis, work):
     """Add f of bin b to the log weights already in ``q[t, b]``."""
     for v in range(slopes.shape[0]):
         slope = slopes[v, b]
@@ -197,7 +197,7 @@ def closed_tile(log_factorial, slopes, by_value, group, start, basis, work, q, t
     if size == 1:
         for lane in range(TILE):
             q[t, 0, lane] = 0.0
-        density(q, t, size - 1, slopes, basis, work)
+        _density(q, t, size - 1, slopes, basis, work)
         add_by_value(q, t, size - 1, by_value, group, start)
         for lane in range(TILE):
             work[LOG_Z, lane] = work[OWN, lane] + q[t, 0, lane] + work[LT, lane]
@@ -206,12 +206,12 @@ def closed_tile(log_factorial, slopes, by_value, group, start, basis, work, q, t
         return
     _counts_below(q, t, work, size, log_factorial)
     for b in range(size - 1):
-        density(q, t, b, slopes, basis, work)
+        _density(q, t, b, slopes, basis, work)
         add_by_value(q, t, b, by_value, group, start)
     _top(q, t, work, size - 1)
     if by_value.shape[0] > 0 or _needs_tail(q, t, work, size, log_factorial, slopes, basis):
         _tail(q, t, work, size, log_factorial)
-        density(q, t, size - 1, slopes, basis, work)
+        _density(q, t, size - 1, slopes, basis, work)
         add_by_value(q, t, size - 1, by_value, group, start)
     else:
         for lane in range(TILE):

@@ -130,7 +130,7 @@ def _count_posterior(
         chosen = density[np.arange(len(y)), lines.group]
         return counts.CountPosterior(chosen, q, np.ones(len(y))), False
     starts = tuple(crossing.starts.tolist()) or None
-    found = counts.posterior(log_rate, KINDS[crossing.kind], density, crossing.thinning, starts)
+    found = counts.posterior(log_rate, KINDS[crossing.kind], density, crossing.thinning, starts, crossing.shares)
     if crossing.kind != OPEN:
         return found, False
     ceiling = _ceiling(crossing, y, first, second)

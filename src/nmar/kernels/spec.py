@@ -34,6 +34,7 @@ FAMILIES = ("gaussian", "poisson", "gamma", "inverse_gaussian", "negative_binomi
 GAUSSIAN, POISSON, GAMMA, INVERSE_GAUSSIAN, NEGATIVE_BINOMIAL, BINOMIAL = range(6)
 EMPTY_INT = np.empty(0, np.int32)
 EMPTY_FLOAT = np.empty(0, np.float64)
+WHOLE = np.ones(1)
 
 UNMODELLED = 6  # no values: s and E[n] are all there is to a cell
 
@@ -174,7 +175,8 @@ class Crossing(NamedTuple):
     low: float  # range of φ over n ≥ 1 (an open table goes on beyond its arrays)
     high: float
     thinning: float = 1.0  # events for each recorded one, s
-    starts: Array = EMPTY_INT  # (B,) first count of each closed bin; empty: 1, 2, …
+    starts: Array = EMPTY_INT  # first count of each closed bin, without the levels of a tail; empty: 1, 2, …
+    shares: Array = WHOLE  # (M,) probabilities of the levels of a tail; bins are pairs, the level running fastest
     learns: bool = True  # ``statistics`` will be asked for
 
     @property

@@ -276,19 +276,21 @@ def crossing(law: Law, shared: Shared, distinct: Array | None = None) -> Crossin
         high=float(high),
         thinning=linkage.events,
         starts=_starts(linkage, len(phi2)),
+        shares=linkage.tail_shares,
     )
 
 
 def _starts(linkage: Linkage, bins: int) -> Array:
     """First count of each closed bin; nothing without thinning."""
-    if linkage.events == 1.0 or linkage.bins != "tail":
+    plain = linkage.events == 1.0 and len(linkage.tail_shares) == 1
+    if plain or linkage.bins != "tail":
         return EMPTY_INT
     return np.array(linkage.starts or range(1, bins + 1), np.int32)
 
 
 def _counts_covered(linkage: Linkage, bins: int) -> int:
     """Length of the table of factorials: a thinned tail is summed as a series, some way beyond its start."""
-    if linkage.events == 1.0:
+    if linkage.events == 1.0 and len(linkage.tail_shares) == 1:
         return bins + 3
     last = bins if linkage.starts is None else linkage.starts[-1]
     return last + 64 + int(12.0 * np.sqrt(last))

@@ -109,7 +109,8 @@ def mixed(posterior: Posterior, i: Array, j: Array) -> Mixed:
         rate = np.full(len(i), shared.rate)
     if kind == "open":
         size = counts.open_size(thinning * float(rate.max(initial=0.0)))
-    log_weight, _ = counts.log_weights(np.log(rate), kind, size or shared.table_size, thinning, linkage.starts)
+    bins = size or shared.table_size
+    log_weight, _ = counts.log_weights(np.log(rate), kind, bins, thinning, linkage.starts, linkage.tail_shares)
     log_weight = log_weight - counts.log_truncation(rate, thinning)[:, None]
     return Mixed(log_weight, posterior.cells(i, j), posterior.table(size if kind == "open" else None))
 

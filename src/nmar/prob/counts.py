@@ -23,6 +23,7 @@ from scipy.special import gammainc, gammaln, logsumexp
 Array = NDArray[Any]
 
 EPSILON = 1e-12  # relative mass that an open sum may leave out (float64)
+WHOLE = np.ones(1)  # shares where there is no tail beside the count
 SMALL = 1e-8  # below this rate the first term of each series is exact to double precision
 
 
@@ -166,7 +167,12 @@ def _x_coth(x: Array) -> Array:
 
 
 def log_weights(
-    log_rate: Array, kind: str, size: int, thinning: float = 1.0, starts: tuple[int, ...] | None = None
+    log_rate: Array,
+    kind: str,
+    size: int,
+    thinning: float = 1.0,
+    starts: tuple[int, ...] | None = None,
+    shares: Array = WHOLE,
 ) -> tuple[Array, Array]:
     """Log prior weight Σ_{e in bin} g^e (s^e − (s−1)^e)/e! and mean count of every bin.
 
@@ -178,12 +184,17 @@ def log_weights(
     size : number of bins
     thinning : s
     starts : first count of each bin of the kind "tail"; 1, 2, … unless given
+    shares : probabilities of the levels of a tail beside the count; each bin is then as many bins
 
     Returns
     -------
     log_w, mean : (cells, size)
     """
     log_rate = np.asarray(log_rate, np.float64)
+    if len(shares) > 1:
+        log_w, mean = log_weights(log_rate, kind, size // len(shares), thinning, starts)
+        pairs = log_w[:, :, None] + np.log(shares)
+        return pairs.reshape(len(log_rate), -1), np.repeat(mean, len(shares), axis=1)
     if kind == "parity":
         return _parity_bins(log_rate) if thinning == 1.0 else _thinned_parity(log_rate, thinning)
     first = np.arange(1, size + 1) if starts is None else np.array(starts)
@@ -210,10 +221,15 @@ def _gathered(log_w: Array, mean: Array, first: Array) -> tuple[Array, Array]:
 
 
 def posterior(
-    log_rate: Array, kind: str, log_density: Array, thinning: float = 1.0, starts: tuple[int, ...] | None = None
+    log_rate: Array,
+    kind: str,
+    log_density: Array,
+    thinning: float = 1.0,
+    starts: tuple[int, ...] | None = None,
+    shares: Array = WHOLE,
 ) -> CountPosterior:
     """q of every bin given its expected log density f (cells, bins); see the module's docstring."""
-    log_w, mean = log_weights(log_rate, kind, log_density.shape[1], thinning, starts)
+    log_w, mean = log_weights(log_rate, kind, log_density.shape[1], thinning, starts, shares)
     terms = log_w + log_density
     log_z = logsumexp(terms, axis=1)
     probability = np.exp(terms - log_z[:, None])

@@ -29,7 +29,8 @@ def objective(linkage: Linkage, family: Family, dispersion: float, stats: Statis
     Terms that depend on neither the linkage nor the dispersion are left out.
     """
     reduced = _reduce(linkage, family, stats)
-    return value_at(family, reduced, linkage.bin_table(stats.size), dispersion) + linkage.log_prior()
+    value = value_at(family, reduced, linkage.bin_table(stats.size), dispersion)
+    return value + linkage.log_prior() + linkage.log_allocation(stats.vector("cells"))
 
 
 def update(

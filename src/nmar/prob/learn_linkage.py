@@ -20,6 +20,8 @@ from nmar.prob.statistics import Array, Statistics
 
 __all__ = ["learn_curve", "learn_free", "learn_mean"]
 
+TURNS, SETTLED = 50, 1e-11  # most turns between table and tail, and the relative gain at which they end
+TAIL_LIMIT = 5.0  # of |log psi(m)|
 GRID = 33  # points of the scan over c; floored tables have several modes
 
 
@@ -96,7 +98,7 @@ class _Chain:
 
     def __init__(self, linkage: Free, family: Family, stats: Statistics, dispersion: float, learn: bool):
         self.linkage, self.family, self.stats = linkage, family, stats
-        self.dispersion, self.learn = dispersion, learn
+        self.dispersion, self.learn, self.tail = dispersion, learn, linkage.tail_table
 
     def unpack(self, point: Array) -> tuple[float, Array]:
         """Return the dispersion and the table."""
@@ -109,14 +111,15 @@ class _Chain:
         dispersion, table = self.unpack(point)
         steps = np.diff(np.log(table))
         prior = self.linkage.strength * float(np.sum(-steps - np.expm1(-steps)))
-        return value_at(self.family, self.stats, table, dispersion) + prior
+        return value_at(self.family, self.stats, np.outer(table, self.tail).ravel(), dispersion) + prior
 
     def curvature(self, point: Array) -> tuple[Array, Array]:
         """Return the gradient and the Hessian."""
         dispersion, table = self.unpack(point)
-        x = dispersion * table
+        x = np.outer(dispersion * table, self.tail).ravel()
         first, second = self.family.derivatives(self.stats, x)
         slope, bend = x * first, x * first + x * x * second  # with respect to log x
+        slope, bend = (part.reshape(-1, len(self.tail)).sum(axis=1) for part in (slope, bend))
         pull = self.linkage.strength * table[:-1] / table[1:]
         push = pull - self.linkage.strength  # derivative of each factor of the chain by its step
         gradient, hessian = slope[1:] + push, np.diag(bend[1:] - pull)
@@ -135,6 +138,54 @@ class _Chain:
 def learn_free(
     linkage: Free, family: Family, dispersion: float, stats: Statistics, learn_dispersion: bool
 ) -> tuple[Linkage, float]:
+    """Maximise over the free table and the dispersion, and over the tail in turn if there is one."""
+    if linkage.tail == 1:
+        return _learn_table(linkage, family, dispersion, stats, learn_dispersion)
+    linkage = _learn_shares(linkage, stats)
+    value = -np.inf
+    for _ in range(TURNS):
+        linkage, dispersion = _learn_table(linkage, family, dispersion, stats, learn_dispersion)
+        linkage = _learn_tail(linkage, family, dispersion, stats)
+        reached = value_at(family, stats, linkage.bin_table(), dispersion) + linkage.log_prior()
+        if reached - value <= SETTLED * abs(reached):
+            break
+        value = reached
+    return linkage, dispersion
+
+
+def _learn_shares(linkage: Free, stats: Statistics) -> Free:
+    """P(m) from the cells at each level and one more."""
+    cells = stats.vector("cells").reshape(-1, linkage.tail).sum(axis=0) + 1.0
+    return replace(linkage, tail_parts=tuple((cells / cells.sum()).tolist()))
+
+
+def _learn_tail(linkage: Free, family: Family, dispersion: float, stats: Statistics) -> Free:
+    """psi(m), one level after another, by a search in its logarithm; the present value stays if it is better."""
+
+    def loss(log_psi: float, linkage: Free, level: int) -> float:
+        trial = _with_psi(linkage, level, float(np.exp(log_psi)))
+        return -value_at(family, stats, trial.bin_table(), dispersion) - trial.log_prior()
+
+    options = {"xatol": 1e-9}
+    for level in range(1, linkage.tail):
+        present = loss(float(np.log(linkage.tail_table[level])), linkage, level)
+        found = minimize_scalar(
+            loss, bounds=(-TAIL_LIMIT, TAIL_LIMIT), args=(linkage, level), method="bounded", options=options
+        )
+        if found.fun < present:
+            linkage = _with_psi(linkage, level, float(np.exp(found.x)))
+    return linkage
+
+
+def _with_psi(linkage: Free, level: int, value: float) -> Free:
+    table = linkage.tail_table
+    table[level] = value
+    return replace(linkage, tail_values=tuple(table.tolist()))
+
+
+def _learn_table(
+    linkage: Free, family: Family, dispersion: float, stats: Statistics, learn_dispersion: bool
+) -> tuple[Free, float]:
     """Maximise jointly over the free table and the dispersion, by damped Newton steps in their logarithms.
 
     At the optimum every entry satisfies the quadratic of theory.md, M-steps (Gaussian and Poisson); visiting
@@ -143,7 +194,7 @@ def learn_free(
     learn_dispersion = learn_dispersion and family.learns_dispersion
     chain = _Chain(linkage, family, stats, dispersion, learn_dispersion)
     own = [np.log(dispersion)] if learn_dispersion else []
-    point = np.concatenate([own, np.log(linkage.bin_table()[1:])])
+    point = np.concatenate([own, np.log(linkage.spread[1:])])
     found = _climb(chain, point)
     if chain.value(found) <= chain.value(point):
         return linkage, dispersion
@@ -180,7 +231,9 @@ def learn_mean(linkage: Linkage, dispersion: float, stats: Statistics) -> Linkag
     """Maximise over the location table, delta(n) or phi1(n), at a given table phi2(n) and variance."""
     scale, shift = linkage.mean_tables(stats.size)
     variance = dispersion * linkage.bin_table(stats.size)
-    cells, y, _, y_mu, mu, mu2 = stats.vectors / variance
+    pairs = stats.vectors / variance
+    cells, y, _, y_mu, mu, mu2 = pairs.reshape(len(pairs), -1, len(linkage.tail_table)).sum(axis=2)
+    scale, shift = scale[:: len(linkage.tail_table)], shift[:: len(linkage.tail_table)]
     if linkage.mean == "shift" and linkage.shift_width is not None:
         weight = _fold(cells, linkage.levels)[1:]
         target = _fold(y - scale * mu, linkage.levels)[1:]

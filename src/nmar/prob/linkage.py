@@ -35,6 +35,7 @@ __all__ = [
 
 FLOOR = 0.05  # smallest value of a parametric table
 LOG_CEILING = 230.0  # log of the largest value of a geometric table: nothing overflows
+TAIL_STEP, TAIL_SHARE = 3.0, 0.1  # where the tail starts: psi(m) = 3^(m - 1), a tenth of the cells at each m > 1
 REACH = 4.0  # a thinned free table has bins up to this many times s events: P(observed) = 98 %
 
 
@@ -63,8 +64,8 @@ def spaced_starts(levels: int, thinning: float) -> tuple[int, ...]:
 
 
 def default_levels(thinning: float) -> int:
-    """Return how many bins a free table has: 12, and two more for each doubling of the events."""
-    return 12 + round(2.0 * float(np.log2(thinning)))
+    """Return how many bins a free table has: 12, and one more for each doubling of the events."""
+    return 12 + round(float(np.log2(thinning)))
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ class Curve(Linkage, ABC):
         Standard deviation of the normal prior of a learned c.
     """
 
+    by_count: ClassVar[bool] = True  # whether c is what one more count adds
     c: float | None = None
     prior_width: float = field(default=0.1, kw_only=True)
 
@@ -131,6 +133,13 @@ class Curve(Linkage, ABC):
         check_width("prior_width", self.prior_width)
         if self.c is not None and not np.isfinite(self.c):
             raise ValueError(f"c is {self.c!r}; give a finite number, or None to learn it")
+
+    def thinned(self, thinning: float) -> Self:
+        """Return the linkage with another thinning; a parameter by count is spread over the counts there are then."""
+        new = super().thinned(thinning)
+        if self.c is None or not self.learn or not self.by_count:
+            return new
+        return replace(new, c=self.c * self.events / new.events)
 
     @property
     def parameter(self) -> float:
@@ -164,6 +173,7 @@ class Linear(Curve):
     """phi2(n) = 1 for odd n and 1 - 2c for even n (paper): E[phi2] is linear in P(missing)."""
 
     name: ClassVar[str] = "linear"
+    by_count: ClassVar[bool] = False
     bounds: ClassVar[tuple[float, float]] = (-50.0, 0.475)
 
     def __post_init__(self) -> None:
@@ -264,14 +274,24 @@ class Free(Linkage):
         Prior strength a: each entry is drawn to the one before it with the weight of 2a cells.
     values : tuple of float or None
         phi2(1..levels), the first 1; its length sets `levels`. None: start from ones.
+    tail : int
+        Levels m of a tail beside the coupling: the dispersion is phi2(n) psi(m), m unrelated to the pattern and with
+        shares learned from the data. 1: no tail.
+    tail_values, tail_parts : tuple of float or None
+        psi(1..tail), the first 1, and P(m).
     """
 
     name: ClassVar[str] = "free"
     levels: int = 0
     strength: float = field(default=25.0, kw_only=True)
     values: tuple[float, ...] | None = field(default=None, kw_only=True)
+    tail: int = field(default=1, kw_only=True)
+    tail_values: tuple[float, ...] | None = field(default=None, kw_only=True)
+    tail_parts: tuple[float, ...] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        if int(self.tail) != self.tail or self.tail < 1:
+            raise ValueError(f"tail is {self.tail!r}; give a whole number of at least 1, 1 for no tail")
         if self.values is not None:
             object.__setattr__(self, "values", tuple(float(v) for v in self.values))
             object.__setattr__(self, "levels", len(self.values))
@@ -293,8 +313,31 @@ class Free(Linkage):
     def starts(self) -> tuple[int, ...]:
         return spaced_starts(self.levels, self.events)
 
+    @property
+    def size(self) -> int:
+        return self.levels * self.tail
+
+    @property
+    def spread(self) -> Array:
+        """phi2 of each bin of counts, whatever the tail."""
+        return extend(self.values or (1.0,), self.levels)
+
+    @property
+    def tail_table(self) -> Array:
+        return np.array(self.tail_values or [TAIL_STEP**m for m in range(self.tail)])
+
+    @property
+    def tail_shares(self) -> Array:
+        if self.tail_parts:
+            return np.array(self.tail_parts)
+        return np.append(1.0 - TAIL_SHARE * (self.tail - 1), np.full(self.tail - 1, TAIL_SHARE))
+
     def bin_table(self, size: int | None = None) -> Array:
-        return extend(self.values or (1.0,), self._bin_count(size))
+        self._bin_count(size)
+        return np.outer(self.spread, self.tail_table).ravel()
+
+    def log_allocation(self, cells: Array) -> float:
+        return float(cells.reshape(-1, self.tail).sum(axis=0) @ np.log(self.tail_shares)) if self.tail > 1 else 0.0
 
     def thinned(self, thinning: float) -> Self:
         """Return the linkage with another thinning; a table that is there is read where events are as frequent."""
@@ -315,23 +358,36 @@ class Free(Linkage):
 
     def start(self, sd: float = 1.0) -> Self:
         values = self.values or (1.0,) * self.levels
-        return replace(super().start(sd), values=values, learn=self.learn is not False)
+        started = replace(super().start(sd), values=values, learn=self.learn is not False)
+        if self.tail == 1:
+            return started
+        tail, parts = tuple(self.tail_table.tolist()), tuple(self.tail_shares.tolist())
+        return replace(started, tail_values=tail, tail_parts=parts)
 
     def table(self, n: int) -> Array:
         bins = np.searchsorted(self.starts, np.arange(1, n + 1), side="right") - 1
-        return self.bin_table()[bins]
+        return self.spread[bins]
 
     def _expected(self, rate: Array) -> Array:
         rate = rate[..., None]
-        table = self.bin_table()
+        table = self.spread * float(self.tail_shares @ self.tail_table)
         counts = np.arange(1, self.levels)
         log_probability = counts * np.log(rate) - gammaln(counts + 1) - rate - np.log(-np.expm1(-rate))
         return table[-1] + np.exp(log_probability) @ (table[:-1] - table[-1])
 
     def log_prior(self) -> float:
         """Return the chain prior as a density of log phi2 (of phi2 itself it would drag the table to 0)."""
-        steps = np.diff(np.log(self.bin_table())) if self.learn else np.zeros(1)
-        return super().log_prior() + self.strength * float(np.sum(-steps - np.expm1(-steps)))
+        if not self.learn:
+            return super().log_prior()
+        steps = np.diff(np.log(self.spread))
+        chain = self.strength * float(np.sum(-steps - np.expm1(-steps)))
+        return super().log_prior() + chain + self._log_prior_of_tail()
+
+    def _log_prior_of_tail(self) -> float:
+        """log psi(m) ~ N(0, 1), m > 1, and shares with one cell more each."""
+        if self.tail == 1:
+            return 0.0
+        return float(np.sum(np.log(self.tail_shares)) - 0.5 * np.sum(np.square(np.log(self.tail_table))))
 
 
 LINKAGES: dict[str, type[Linkage]] = {

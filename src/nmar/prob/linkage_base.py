@@ -81,6 +81,16 @@ class Linkage:
         return True
 
     @property
+    def tail_table(self) -> Array:
+        """The factors psi(m) of a tail beside the coupling; [1] without one. Bins are pairs, m running fastest."""
+        return np.ones(1)
+
+    @property
+    def tail_shares(self) -> Array:
+        """P(m) of each of them."""
+        return np.ones(1)
+
+    @property
     def events(self) -> float:
         """Events for each recorded one, s; 1 where it is still to be chosen or cannot matter."""
         return float(self.thinning) if self.couples and self.thinning != "auto" else 1.0
@@ -130,8 +140,10 @@ class Linkage:
 
     def mean_tables(self, size: int | None = None) -> tuple[Array, Array]:
         """Return phi1 and delta of each bin."""
-        count = self._bin_count(size)
-        return extend(self.scale or (1.0,), count), extend(self.shift or (0.0,), count)
+        tail = len(self.tail_table)
+        count = self._bin_count(size) // tail
+        scale, shift = extend(self.scale or (1.0,), count), extend(self.shift or (0.0,), count)
+        return np.repeat(scale, tail), np.repeat(shift, tail)
 
     def expected(self, rate: npt.ArrayLike) -> Array:
         """Return E[phi2] of an observed cell whose recorded events have this rate."""
@@ -146,9 +158,13 @@ class Linkage:
         """Return E[phi2] by a sum over bins, open ones as far as the Poisson law of all events has mass."""
         size = self.size or counts.open_size(self.events * float(rate.max(initial=0.0)))
         flat = rate.ravel()
-        log_w, _ = counts.log_weights(np.log(flat), self.bins, size, self.events, self.starts)
+        log_w, _ = counts.log_weights(np.log(flat), self.bins, size, self.events, self.starts, self.tail_shares)
         weight = np.exp(log_w - counts.log_truncation(flat, self.events)[:, None])
         return np.asarray(weight @ self.bin_table(self.size or size)).reshape(rate.shape)
+
+    def log_allocation(self, cells: Array) -> float:
+        """Return the sum over bins of their cells times log P(m): what the shares of a tail add to the objective."""
+        return 0.0
 
     def log_prior(self) -> float:
         """Return the log prior of the learned parameters, up to a constant that makes its maximum 0."""

@@ -1,0 +1,230 @@
+"""Settings left to "auto", chosen by the held-out log likelihood of cells set aside.
+
+Enters: a job whose options leave something open: the number of factors, the thinning of the linkage, the trust in the
+pattern. Leaves: options with all of it decided, the linkage to start from, and what was tried. Every value is swept a
+little on the other cells. The bound chooses nothing here: it pays for events that it has to invent (theory.md, Thinned
+counts), and it cannot compare patterns that are exposed to different cells.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.data.cells import Cells
+from nmar.fit.options import Options
+from nmar.fit.run import Progress, run
+from nmar.fit.starts import Job, first_problem, hidden_cells, starting_states
+from nmar.fit.stop import StopRule
+from nmar.models.coupled import Shared, State
+from nmar.posterior.posterior import Posterior, log_density
+
+Array = NDArray[Any]
+
+log = logging.getLogger("nmar")
+
+SHARE = 0.1  # of the training cells, on which settings are judged beside the validation cells
+SWEEPS = 16  # of each value that is tried
+THINNINGS = (4.0, 16.0, 64.0)
+FACTORS = (3, 10, 30)
+THINNING = 16.0  # of a linkage whose thinning is open, while the number of factors is chosen
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One value of a setting that was tried.
+
+    Attributes
+    ----------
+    setting, value : what was tried
+    score : mean held-out log likelihood
+    behind, se : how far behind the chosen one, with the standard error of the paired difference
+    """
+
+    setting: str
+    value: Any
+    score: float
+    behind: float
+    se: float
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A value after its sweeps: the options it stands for, where it has come, and the score of each judging cell."""
+
+    value: Any
+    options: Options
+    posterior: Posterior
+    scores: Array
+
+    @property
+    def score(self) -> float:
+        """Mean score."""
+        return float(self.scores.mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Options with nothing left open, the shared parameters of the best trial, what was tried, and how long it took."""
+
+    options: Options
+    shared: Shared
+    choices: tuple[Choice, ...]
+    seconds: float
+
+
+def ranked(setting: str, scores: dict[Any, Array]) -> tuple[Choice, ...]:
+    """Values that were tried, best first, with paired distances to the best."""
+    order = sorted(scores, key=lambda value: -float(scores[value].mean()))
+    best = scores[order[0]]
+    found = []
+    for value in order:
+        gap = best - scores[value]
+        se = float(gap.std(ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else 0.0
+        found.append(Choice(setting, value, float(scores[value].mean()), float(gap.mean()), se))
+    return tuple(found)
+
+
+def choose_settings(job: Job) -> Chosen:
+    """Decide what the options leave open: factors, then thinning, then trust, each at what was decided before it."""
+    search = _Search(job)
+    deciding: dict[str, Callable[[], list[Trial]]] = {
+        "factors": search.try_factors,
+        "thinning": search.try_thinnings,
+        "trust": search.try_trusts,
+    }
+    choices: tuple[Choice, ...] = ()
+    for setting in job.options.left_open:
+        trials = deciding[setting]()
+        search.best = max(trials, key=lambda trial: trial.score)
+        search.options = search.best.options
+        choices += ranked(setting, {trial.value: trial.scores for trial in trials})
+        log.info("%s: %s", setting, search.best.value)
+    assert search.best is not None
+    return Chosen(search.options, search.best.posterior.state.shared, choices, search.seconds)
+
+
+class _Search:
+    """Trials on the training cells less some, which judge them together with the validation cells."""
+
+    def __init__(self, job: Job) -> None:
+        self._began = time.perf_counter()
+        inner, _, aside = job.cells.split(test=SHARE, valid=0.0, seed=0)
+        self.judges = [aside] if job.valid is None else [aside, job.valid]
+        parts = self.judges if job.hidden is None else [*self.judges, job.hidden]
+        self.job = replace(job, cells=inner, hidden=hidden_cells(inner, *parts), valid=None, keep=None)
+        self.options = job.options
+        self.best: Trial | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Time spent so far."""
+        return time.perf_counter() - self._began
+
+    @property
+    def _over(self) -> bool:
+        """Whether there is no time left for another value."""
+        limit = self.options.stop.max_time
+        return limit is not None and self.seconds >= limit
+
+    def try_factors(self) -> list[Trial]:
+        """Numbers of factors, judged by which cells are observed as well as by their values."""
+        link = self.options.link
+        start = self.options if link.thinning != "auto" else replace(self.options, linkage=link.thinned(THINNING))
+        trials: list[Trial] = []
+        for factors in FACTORS:
+            if trials and (self._over or factors > min(self.job.cells.shape)):
+                break
+            trial = self._try(factors, replace(start, factors=factors))
+            scores = trial.scores + self._pattern_scores(trial.posterior)
+            trials.append(replace(trial, scores=scores, options=replace(self.options, factors=factors)))
+        return trials
+
+    def try_thinnings(self) -> list[Trial]:
+        """Rungs of the ladder, each from the one below it, until the score falls."""
+        trials: list[Trial] = []
+        for thinning in THINNINGS:
+            if trials and self._over:
+                break
+            options, start = replace(self.options, linkage=self.options.link.thinned(thinning)), None
+            if trials:
+                below = trials[-1].posterior.state
+                start = State(below.sides, replace(below.shared, linkage=below.shared.linkage.thinned(thinning)))
+            trials.append(self._try(thinning, options, start))
+            if len(trials) > 1 and trials[-1].score < trials[-2].score:
+                break
+        return trials
+
+    def try_trusts(self) -> list[Trial]:
+        """Trust in the pattern, from blind to full."""
+        trials: list[Trial] = []
+        for trust in trusts(self.job.cells):
+            if trials and self._over:
+                break
+            trials.append(self._try(trust, replace(self.options, trust=trust)))
+        return trials
+
+    def _try(self, value: Any, options: Options, start: State | None = None) -> Trial:
+        """The best of all starts, or a given one, after some sweeps."""
+        job = replace(self.job, options=options)
+        problem = first_problem(job)
+        around, stop = job.around(problem.law, problem.observed), self._stop()
+        trials = []
+        for state in starting_states(job, problem) if start is None else [start]:
+            fit = run(Progress(state), around, stop, self._told, stopped=job.control)
+            posterior = Posterior(problem.law, fit.state, job.cells.rows, job.cells.cols)
+            trials.append(Trial(value, options, posterior, np.concatenate([score(posterior, c) for c in self.judges])))
+        return max(trials, key=lambda trial: trial.score)
+
+    def _told(self, progress: Progress) -> Progress:
+        if self.job.watch is not None:
+            self.job.watch(progress.trace, progress.state)
+        return progress
+
+    def _stop(self) -> StopRule:
+        limit = self.options.stop.max_time
+        left = None if limit is None else max(limit - self.seconds, 0.0)
+        return StopRule(max_iter=SWEEPS, tol=0.0, max_time=left)
+
+    def _pattern_scores(self, posterior: Posterior) -> Array:
+        """log P(observed) of the judging cells, less what missing cells cost for each observed one."""
+        i, j = self.job.cells.pairs()
+        u, v = (side.pattern.weights.column_means for side in posterior.state.sides)
+        missing = (float(u @ v) - float(posterior.rates(i, j).sum())) / len(i)
+        known = [cells.align(posterior.rows, posterior.cols, unknown="drop") for cells in self.judges]
+        rates = np.concatenate([posterior.rates(*cells.pairs()) for cells in known])
+        return np.log(-np.expm1(-rates)) - missing
+
+
+def score(posterior: Posterior, cells: Cells) -> Array:
+    """Predictive log likelihood of each cell that lies on the posterior's axes."""
+    known = cells.align(posterior.rows, posterior.cols, unknown="drop")
+    if not len(known):
+        raise ValueError("valid has no cell whose row and column are in the training cells")
+    i, j = known.pairs()
+    return log_density(posterior, i, j, known.values)
+
+
+def trusts(cells: Cells) -> tuple[float, float, float]:
+    """Blind, in between, and full trust.
+
+    In between, the missing cells and the image of the observed ones at the overall density weigh the same to a typical
+    observed cell: ω Σ_all Λ = (1 − ω)/d Σ_Ω Λ, with Λ_ij in proportion to the degrees of its row and its column.
+
+    Examples
+    --------
+    >>> cells = Cells.from_arrays([0, 0, 1, 1], [0, 1, 0, 2], [1.0, 2.0, 3.0, 4.0])
+    >>> trusts(cells)
+    (0.0, 0.5294117647058824, 1.0)
+    """
+    rows, cols = (np.diff(cells.by(axis).indptr).astype(np.float64) for axis in (0, 1))
+    i, j = cells.pairs()
+    observed = float(np.sum(rows[i] * cols[j])) / cells.density
+    ratio = observed / (float(rows.sum()) * float(cols.sum()))
+    return 0.0, ratio / (1.0 + ratio), 1.0
