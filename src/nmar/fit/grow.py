@@ -104,7 +104,7 @@ def go_on(
     known = grown(posterior, cells, options.n_jobs, options.backend)
     law = known.law
     law.family.check_values(cells.values)
-    observed = observe(cells, law, None, known.state.shared.center, law.dtype)
+    observed = observe(cells, law, None, known.state.shared.units, law.dtype)
     state = reawakened(known, observed).state
     with threads(options.n_jobs) as executor:
         around = Around(observed, law, choose(options.backend), executor)

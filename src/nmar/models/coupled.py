@@ -50,6 +50,7 @@ from nmar.prob.family import Family, Gaussian, family
 from nmar.prob.linkage import Linkage
 from nmar.prob.pieces import pieces
 from nmar.prob.statistics import Statistics
+from nmar.prob.units import Units
 
 Array = NDArray[Any]
 
@@ -89,6 +90,7 @@ class Shared:
     rate : Λ̄ of the tail-only control, else None
     center : what was subtracted from the values before fitting
     table_size : counts covered by an open table
+    scale : what the values were divided by after that; all the rest is in these units
     """
 
     dispersion: float
@@ -97,6 +99,12 @@ class Shared:
     rate: float | None = None
     center: float = 0.0
     table_size: int = 32
+    scale: float = 1.0
+
+    @property
+    def units(self) -> Units:
+        """Units of the values."""
+        return Units(self.center, self.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +156,7 @@ class Observed:
 
     Attributes
     ----------
-    cells : values as the model sees them (centred)
+    cells : values as the model sees them (in its units)
     hidden : cells that are neither observed nor missing, or None
     group : class of each cell in row-major order (known bins; distinct values), or None
     distinct : values of the classes, for families that need them

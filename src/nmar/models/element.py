@@ -28,8 +28,6 @@ Array = NDArray[Any]
 class Everywhere(DataModel):
     """A data model whose lines are all alike; θ lives in the globals."""
 
-    centers: ClassVar[bool] = False
-
     def _ones(self, shape: tuple[int, int], shared: Any) -> Start:
         return Start(KnownLines(np.ones((shape[0], 1))), KnownLines(np.ones((shape[1], 1))), shared)
 

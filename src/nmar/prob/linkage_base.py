@@ -94,6 +94,14 @@ class Linkage:
             started = replace(started, scale=self.scale or (1.0,) * self.levels)
         return started
 
+    def rescaled(self, factor: float) -> Self:
+        """Return the same linkage for values multiplied by `factor`: delta(n) and its width are in their units."""
+        shift, width = self.shift, self.shift_width
+        if factor == 1.0 or (shift is None and width is None):
+            return self
+        moved = None if shift is None else tuple(factor * v for v in shift)
+        return replace(self, shift=moved, shift_width=None if width is None else factor * width)
+
     def table(self, n: int) -> Array:
         """Return phi2(1..n)."""
         return np.ones(n)
