@@ -13,7 +13,7 @@ from nmar.models.coupled import Law, Observed, Pair, Shared, State
 from nmar.models.missingness import Pattern
 from nmar.models.protocol import DataModel
 from nmar.prob.linkage import Linkage
-from nmar.prob.units import Units, mean_and_sd
+from nmar.prob.units import Units
 
 Array = NDArray[Any]
 
@@ -44,18 +44,16 @@ def observe(cells: Cells, law: Law, hidden: Cells | None, units: Units, dtype: A
 
 
 def units_of(cells: Cells, law: Law, linkage: Linkage) -> Units:
-    """Mean and standard deviation of the values for the Gaussian, their mean for families on y > 0, none for counts.
+    """Mean and spread of the values for the Gaussian, their median for families on y > 0; counts have no units.
 
-    A scale linkage is not invariant under a shift, so only the scale is taken there. Values that are all alike have
-    no spread: their size is their scale then.
+    A scale linkage is not invariant under a shift, so only the spread is taken there.
     """
     if law.family.unit_power is None or not law.data.has_values:
         return Units()
-    mean, sd = mean_and_sd(cells.by(law.lead).values)  # in the order of the leading axis: the same bits transposed
+    values = cells.by(law.lead).values  # in the order of the leading axis: the same bits transposed
     if law.family.name != "gaussian":
-        return Units(scale=mean)
-    shifts = law.data.centers and linkage.mean != "scale"
-    return Units(mean if shifts else 0.0, sd or abs(mean) or 1.0)
+        return Units.of_positive(values)
+    return Units.of_real(values, shifts=law.data.centers and linkage.mean != "scale")
 
 
 def begin(

@@ -145,7 +145,7 @@ class NormalElement(Everywhere):
     Parameters
     ----------
     normal_gamma : the paper's prior μ ~ N(η, 1/(λρ)), ρ = 1/σ² ~ Ga(ζ, ω); else μ ~ N(η, 1/λ) and σ² by its mode
-    prior_mean, strength : η and λ
+    prior_mean, strength : η, in the model's units (0 is the mean of the values), and λ
     shape, rate : ζ and ω
     """
 

@@ -33,7 +33,7 @@ class Linkage:
     learn : bool or None
         Whether the parameters of phi2 are learned; None until :meth:`start` decides.
     shift, scale : tuple of float or None
-        delta(1..levels) and phi1(1..levels).
+        delta(1..levels), in units of the values, and phi1(1..levels).
     shift_width, scale_width : float
         Prior standard deviation of a step of delta (None: sd(y)) and of phi1 around 1.
     """
