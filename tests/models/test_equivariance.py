@@ -34,7 +34,7 @@ UNITS = [(1e-3, 0.0), (1e3, 5.0), (1.0, 1e6)]
 
 
 def table(family="gaussian"):
-    """Values of a small matrix with effects of both sides, not centred; a seventh part is missing more or less."""
+    """Values of a small matrix with effects of both sides, not centred, about half of them missing."""
     rng = np.random.default_rng(2)
     seen = rng.random(SHAPE) < 0.55
     level = 1.3 + rng.normal(size=(SHAPE[0], 1)) + 0.7 * rng.normal(size=SHAPE[1])
