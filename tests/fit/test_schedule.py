@@ -14,6 +14,7 @@ from nmar.fit.schedule import Batches, Minibatch, leading_part
 from nmar.fit.start import observe
 from nmar.fit.stop import StopRule
 from nmar.models.coupled import Around, bound, half_sweep
+from nmar.prob.units import Units
 
 SEED = np.random.SeedSequence(0)
 
@@ -51,7 +52,7 @@ def test_a_batch_counted_twice_gives_the_columns_of_the_matrix_with_its_rows_twi
     doubled = doubled if lead == 0 else doubled.T
     side = problem.state.sides[lead].take(np.tile(np.arange(count), 2))
     state = problem.state.with_side(lead, side)
-    there = Around(observe(doubled, problem.law, None, 0.0, np.float64), *_rest(problem))
+    there = Around(observe(doubled, problem.law, None, Units(), np.float64), *_rest(problem))
     full, _, _ = half_sweep(other, state, there)
     for a, b in zip(_flat(once), _flat(full), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)

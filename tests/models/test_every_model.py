@@ -255,7 +255,7 @@ def test_constant_gaussian_is_the_closed_normal_gamma_posterior(cells):
         cells
     )
     law, found = model.posterior_.law.data, model.posterior_.state.shared.data
-    y, n = cells.values, len(cells)
+    y, n = model.posterior_.units.to_model(cells.values), len(cells)
     strength = law.strength + n
     mean = (law.strength * law.prior_mean + y.sum()) / strength
     shape = law.shape + 0.5 * n

@@ -338,10 +338,10 @@ def predictive(law, state, i, j, y, plugin=False):
     if is_normal(law):
         mean, second = normal_moments(law, state, i, j)
         noise = 0.0 if plugin else tables.scale**2 * (second - mean**2)
-        at = tables.scale * mean + tables.shift
-        spread = shared.dispersion * tables.spread + tables.scale**2 * (second - mean**2)
-        law_n = shared.dispersion * tables.spread + noise
-        logs = -0.5 * np.log(2 * pi * law_n) - 0.5 * (y - shared.center - at) ** 2 / law_n
+        at = shared.center + shared.scale * (tables.scale * mean + tables.shift)  # in the units of y
+        spread = shared.scale**2 * (shared.dispersion * tables.spread + tables.scale**2 * (second - mean**2))
+        law_n = shared.scale**2 * (shared.dispersion * tables.spread + noise)
+        logs = -0.5 * np.log(2 * pi * law_n) - 0.5 * (y - at) ** 2 / law_n
     else:
         mean, variance = product_rate(state, i, j)
         at = tables.spread * mean
@@ -353,7 +353,7 @@ def predictive(law, state, i, j, y, plugin=False):
             logs = gammaln(y + size) - lgamma(size) - lgamma(y + 1)
             logs = logs + size * np.log(size / (size + at)) + y * np.log(at / (size + at))
     overall = float(prior @ at)
-    moments = overall + shared.center, float(prior @ (spread + (at - overall) ** 2))
+    moments = overall, float(prior @ (spread + (at - overall) ** 2))
     return float(logsumexp(np.log(np.maximum(prior, 1e-320)) + logs)), *moments
 
 

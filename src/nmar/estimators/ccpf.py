@@ -288,7 +288,7 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
     @property
     def linkage_(self) -> Any:
         """The fitted linkage."""
-        return self._fitted().state.shared.linkage
+        return self._fitted().linkage
 
     @property
     def trust_(self) -> float:
@@ -298,7 +298,7 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
     @property
     def dispersion_(self) -> float:
         """σ² of the Gaussian, κ of the other families."""
-        return self._fitted().state.shared.dispersion
+        return self._fitted().dispersion
 
     # --- keep ---------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
-    """Regression coefficients of every line, on standardised covariates.
+    """Regression coefficients of every line, in units of the values, on standardised covariates.
 
     Attributes
     ----------
@@ -61,6 +61,7 @@ class Learned:
         if names is None or not isinstance(model, Bilinear):
             raise AttributeError("coefficients_ exists for data=nmar.Regression(...) only")
         axis = 0 if model.axes[1].known is not None else 1
-        side = known.state.sides[axis].data
+        side, scale = known.state.sides[axis].data, known.units.scale
         ids = (known.rows, known.cols)[axis].ids
-        return Coefficients(ids, names, side.mean.astype(np.float64), np.sqrt(side.variances.astype(np.float64)))
+        mean, sd = side.mean.astype(np.float64), np.sqrt(side.variances.astype(np.float64))
+        return Coefficients(ids, names, scale * mean, scale * sd)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.fit.run import Memory
+from nmar.fit.run import Memory, unit_term
 from nmar.models.bilinear import Bilinear
 from nmar.models.coupled import Around, Law, Observed, Pair, Shared, State, bound, half_sweep, tabulated
 from nmar.models.missingness import PatternSide
@@ -106,7 +106,7 @@ class Visits:
         law = around.law
         check_entrywise(law, state.shared.linkage)
         _, info, size = half_sweep(law.lead, tabulated(state, around), around, learns=False)  # only for the bound
-        value = bound(state, info.log_z, law, around.observed)
+        value = bound(state, info.log_z, law, around.observed) + unit_term(state, around)
         shared = replace(state.shared, table_size=size)
         arrays = [*_gammas(state), *_lines(state, law)]
         seen = memory.counters or tuple(np.zeros(n) for n in (*self.cells.shape, *self.cells.shape))

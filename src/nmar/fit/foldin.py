@@ -19,6 +19,7 @@ from nmar.fit.schedule import leading_part, unseen_lines
 from nmar.fit.start import observe
 from nmar.kernels.choose import choose
 from nmar.kernels.spec import Kernels
+from nmar.models.bilinear import Bilinear
 from nmar.models.coupled import Around, Executor, Law, Observed, Pair, Shared, State, half_sweep, join, whole_view
 from nmar.posterior.posterior import Posterior
 
@@ -59,7 +60,7 @@ def fold_in(
     if len(cells):
         law.family.check_values(cells.values)
     known = cells.align(cols=posterior.cols) if axis == 0 else cells.align(rows=posterior.rows)
-    observed = observe(known, law, None, state.shared.center, law.dtype)
+    observed = observe(known, law, None, state.shared.units, law.dtype)
     lines = known.by(axis)  # type: ignore[arg-type]
     busy = np.flatnonzero(np.diff(lines.indptr))
     start = unseen_lines(law, state, axis, lines.n)
@@ -124,11 +125,19 @@ def change(old: Pair, new: Pair, axis: int, law: Law, shared: Shared) -> Array:
 
 
 def loadings(posterior: Posterior, axis: int = 0) -> Array:
-    """Posterior means of the lines' latent factors: (lines, rank)."""
+    """Posterior means of the lines' latent factors: (lines, rank).
+
+    Products of two lines' factors are in the units of the values. The leading axis, whose factors have unit prior
+    variance, has no units of its own; the other axis has those of the values, as have effects and profiles.
+    """
     law, data = posterior.law, posterior.state.sides[axis].data
-    rank = getattr(law.data, "rank", 0)
+    rank, scale = getattr(law.data, "rank", 0), posterior.units.scale
+    if rank and hasattr(data, "mean"):
+        return np.array(data.mean[:, :rank]) * (1.0 if axis == law.lead else scale)
+    if isinstance(law.data, Bilinear):
+        return data.mean * np.where(law.data.axes[axis].free, scale, 1.0)
     if hasattr(data, "mean"):
-        return np.array(data.mean[:, :rank] if rank else data.mean)
+        return np.array(data.mean) * scale
     if hasattr(data, "weights"):
         return np.array(data.weights.mean)
     return np.array(law.data.features(data, axis, posterior.state.shared.data).first)

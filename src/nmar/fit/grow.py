@@ -105,7 +105,7 @@ def go_on(
     law = known.law
     law.family.check_values(cells.values)
     law = replace(law, density=known_density(cells, None))
-    observed = observe(cells, law, None, known.state.shared.center, law.dtype)
+    observed = observe(cells, law, None, known.state.shared.units, law.dtype)
     state = reawakened(known, observed).state
     with threads(options.n_jobs) as executor:
         around = Around(observed, law, choose(options.backend), executor)

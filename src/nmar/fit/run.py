@@ -26,6 +26,7 @@ class Trace:
     valid: tuple[float, ...] = ()  # held-out log likelihood after each sweep, where asked
     seconds: tuple[float, ...] = ()
     before: float = 0.0  # seconds that went before the first sweep, into choosing settings
+    unit_term: float = 0.0  # part of every bound that is due to the units of the values
 
     @property
     def iterations(self) -> int:
@@ -178,14 +179,20 @@ def _remember(memory: Memory, stats: Statistics, part: Part) -> Memory:
 
 
 def _bound(state: State, log_z: float, around: Around, scale: float) -> float:
-    """The bound; from a part of the leading lines an unbiased estimate of it: their terms count ``scale`` times."""
-    value = bound(state, log_z, around.law, around.observed)
+    """The bound of the values as they were given; from a part of the leading lines an unbiased estimate of it: their
+    terms count ``scale`` times."""
+    value = bound(state, log_z, around.law, around.observed) + unit_term(state, around)
     if scale == 1.0:
         return value
     lead = around.law.lead
     empty = state.with_side(lead, state.sides[lead].take(slice(0, 0)))
     rest = bound(empty, 0.0, around.law, replace(around.observed, hidden=None))
     return scale * (value - rest) + rest
+
+
+def unit_term(state: State, around: Around) -> float:
+    """What the units of the values add to the bound of what the model sees."""
+    return state.shared.units.log_jacobian(around.observed.cells.n_observed)
 
 
 def sweep(state: State, around: Around) -> tuple[State, float]:
@@ -220,7 +227,7 @@ def run(
     while reason is None:
         state, memory, value = schedule.advance(progress.state, progress.memory, around)
         old, now = progress.trace, time.perf_counter() - began
-        trace = replace(old, bound=(*old.bound, value), seconds=(*old.seconds, now))
+        trace = replace(old, bound=(*old.bound, value), seconds=(*old.seconds, now), unit_term=unit_term(state, around))
         progress = replace(progress, state=state, memory=memory, trace=trace)
         if after is not None:
             progress = after(progress)

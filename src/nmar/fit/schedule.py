@@ -240,7 +240,7 @@ class Stream:
                 memory = replace(memory, lines=memory.lines + cells.shape[0])
             share = max(self.settings.rows or memory.lines, cells.shape[0]) / cells.shape[0]
             part = Part(share, share, self.settings.step(memory.steps), max(self.settings.local, 3))
-            here = replace(around, observed=observe(cells, law, None, state.shared.center, law.dtype))
+            here = replace(around, observed=observe(cells, law, None, state.shared.units, law.dtype))
             start = unseen_lines(law, state, 0, cells.shape[0])
             state, memory, value = sweep_part(state.with_side(0, start), memory, here, part)
             bounds.append(value)

@@ -13,6 +13,7 @@ from nmar.models.coupled import Law, Observed, Pair, Shared, State
 from nmar.models.missingness import Pattern
 from nmar.models.protocol import DataModel
 from nmar.prob.linkage import Linkage
+from nmar.prob.units import Units
 
 Array = NDArray[Any]
 
@@ -31,11 +32,10 @@ def leading_axis(cells: Cells) -> int:
     return 0 if cells.shape[0] >= cells.shape[1] else 1
 
 
-def observe(cells: Cells, law: Law, hidden: Cells | None, center: float, dtype: Any) -> Observed:
-    """Cells as the law sees them: values centred and stored as asked, classes where the family needs them."""
+def observe(cells: Cells, law: Law, hidden: Cells | None, units: Units, dtype: Any) -> Observed:
+    """Cells as the law sees them: values in its units and stored as asked, classes where the family needs them."""
     values = cells.values
-    values -= center
-    values = values.astype(dtype, copy=False)
+    values = units.to_model(values, out=values).astype(dtype, copy=False)
     seen = cells.with_values(values)
     if not law.family.needs_values:
         return Observed(seen, hidden)
@@ -43,11 +43,17 @@ def observe(cells: Cells, law: Law, hidden: Cells | None, center: float, dtype: 
     return Observed(seen, hidden, group.astype(np.int32), distinct)
 
 
-def center_of(cells: Cells, law: Law, linkage: Linkage) -> float:
-    """The mean of the values for the Gaussian; a scale linkage is not invariant under it, so 0 there."""
-    if law.family.name != "gaussian" or linkage.mean == "scale" or not law.data.centers:
-        return 0.0
-    return float(np.mean(cells.by(law.lead).values, dtype=np.float64))
+def units_of(cells: Cells, law: Law, linkage: Linkage) -> Units:
+    """Mean and spread of the values for the Gaussian, their median for families on y > 0; counts have no units.
+
+    A scale linkage is not invariant under a shift, so only the spread is taken there.
+    """
+    if law.family.unit_power is None or not law.data.has_values:
+        return Units()
+    values = cells.by(law.lead).values  # in the order of the leading axis: the same bits transposed
+    if law.family.name != "gaussian":
+        return Units.of_positive(values)
+    return Units.of_real(values, shifts=law.data.centers and linkage.mean != "scale")
 
 
 def known_density(cells: Cells, hidden: Cells | None) -> float:
@@ -79,8 +85,8 @@ def begin(
         )
     law.family.check_values(cells.values)
     _check_trials(law, linkage, cells)
-    center = center_of(cells, law, linkage)
-    observed = observe(cells, law, hidden, center, dtype)
+    units = units_of(cells, law, linkage)
+    observed = observe(cells, law, hidden, units, dtype)
     for_pattern, for_data = (np.random.default_rng(s) for s in seed_sequence(seed).spawn(2))
     patterns = {}
     for axis in (lead, 1 - lead):
@@ -92,10 +98,11 @@ def begin(
     spread = float(np.std(values, dtype=np.float64)) or 1.0
     shared = Shared(
         dispersion=first_dispersion(law, values),
-        linkage=linkage.start(spread),
+        linkage=linkage.rescaled(1.0 / units.scale).start(spread),
         data=start.globals,
         rate=1.0 if control else None,
-        center=center,
+        center=units.center,
+        scale=units.scale,
     )
     return Problem(law, observed, State((cast(sides[0], dtype), cast(sides[1], dtype)), shared))
 

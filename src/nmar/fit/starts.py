@@ -173,8 +173,9 @@ def _led(job: Job, link: Free, problem: Problem) -> State:
     curve = _begin(job, Geometric(mean=link.mean, levels=link.levels))
     found = _probe(job, curve.law, curve.observed, curve.state, PROBE).state.shared.linkage
     table = tuple(float(v) for v in found.table(link.levels))
-    began = replace(link, values=table, shift=found.shift, scale=found.scale)
-    return with_linkage(problem.state, began.start(_sd(problem.observed)))
+    started = problem.state.shared.linkage
+    assert isinstance(started, Free)
+    return with_linkage(problem.state, replace(started, values=table, shift=found.shift, scale=found.scale))
 
 
 def _sd(observed: Observed) -> float:

@@ -30,7 +30,7 @@ class StopRule:
         """A reason to stop, or None."""
         if trace.valid and self._stale(trace.valid):
             return "validation"
-        if self.tol > 0 and not trace.valid and self._converged(trace.bound):
+        if self.tol > 0 and not trace.valid and self._converged(trace):
             return "converged"
         if trace.iterations >= self.max_iter:
             return "max_iter"
@@ -38,8 +38,10 @@ class StopRule:
             return "max_time"
         return None
 
-    def _converged(self, bound: tuple[float, ...]) -> bool:
-        return len(bound) > 2 and bound[-1] - bound[-2] <= self.tol * abs(bound[-1])
+    def _converged(self, trace: Trace) -> bool:
+        """Relative to the bound of what the model sees: how long a fit takes must not depend on the values' units."""
+        bound = trace.bound
+        return len(bound) > 2 and bound[-1] - bound[-2] <= self.tol * abs(bound[-1] - trace.unit_term)
 
     def _stale(self, valid: tuple[float, ...]) -> bool:
         if len(valid) <= self.patience:

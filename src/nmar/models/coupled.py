@@ -52,6 +52,7 @@ from nmar.prob.family import Family, Gaussian, family
 from nmar.prob.linkage import Linkage
 from nmar.prob.pieces import pieces
 from nmar.prob.statistics import Statistics
+from nmar.prob.units import Units
 
 Array = NDArray[Any]
 
@@ -91,6 +92,7 @@ class Shared:
     rate : Λ̄ of the tail-only control, else None
     center : what was subtracted from the values before fitting
     table_size : counts covered by an open table
+    scale : what the values were divided by after that; all the rest is in these units
     """
 
     dispersion: float
@@ -99,6 +101,12 @@ class Shared:
     rate: float | None = None
     center: float = 0.0
     table_size: int = 32
+    scale: float = 1.0
+
+    @property
+    def units(self) -> Units:
+        """Units of the values."""
+        return Units(self.center, self.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +177,7 @@ class Observed:
 
     Attributes
     ----------
-    cells : values as the model sees them (centred)
+    cells : values as the model sees them (in its units)
     hidden : cells that are neither observed nor missing, or None
     group : class of each cell in row-major order (known bins; distinct values), or None
     distinct : values of the classes, for families that need them
@@ -452,7 +460,7 @@ def half_sweep(
             if shared.table_size >= LONGEST:
                 raise FloatingPointError(
                     f"a cell needs counts beyond {LONGEST}: a value is too extreme for the linkage"
-                    f" {shared.linkage.name!r}; check the data for outliers, rescale them, or use the free linkage"
+                    f" {shared.linkage.name!r}; check the data for outliers, drop or clip them, or use the free linkage"
                 ) from None
             shared = replace(shared, table_size=2 * shared.table_size)
 
@@ -628,22 +636,32 @@ class Done(NamedTuple):
 def _gather(results: list[Done], axis: int, around: Around, shared: Shared, learns: bool) -> Info:
     """Sum the blocks' results, always in the order of the blocks."""
     log_z = sum(done.log_z for done in results)
-    if not np.isfinite(log_z):
-        raise FloatingPointError(
-            "the bound is not finite: a value is too extreme for the present dispersion; check the data for"
-            " outliers or rescale the values"
-        )
+    _check_finite(log_z, around.law)
     if not learns:
         return Info(log_z, None)
     observed, law, weights = around.observed, around.law, None
     count = sum(done.counted for done in results)
     vectors, by_value = (reduce(np.add, [getattr(done, name) for done in results]) for name in ("vectors", "by_value"))
+    _check_finite(vectors, law)
     if law.data.cellwise:
         weights = np.concatenate([done.cellwise[:2] for done in results if done.cellwise is not None], axis=1)
         if axis == 1:
             weights = weights[:, np.argsort(observed.cells.order(1), kind="stable")]
     stats = statistics(law, shared, vectors, by_value, count, observed.distinct)
     return Info(log_z, stats, weights)
+
+
+def _check_finite(sums: Any, law: Law) -> None:
+    """Refuse sums that overflowed, naming the remedy."""
+    if np.all(np.isfinite(sums)):
+        return
+    wider = (
+        "" if np.dtype(law.dtype) == np.float64 else ", or use dtype='float64', which holds the squares of larger ones"
+    )
+    raise FloatingPointError(
+        "the bound is not finite: a value is too extreme for the present dispersion; check the data for outliers and"
+        f" drop or clip them{wider}"
+    )
 
 
 def statistics(

@@ -28,8 +28,6 @@ Array = NDArray[Any]
 class Everywhere(DataModel):
     """A data model whose lines are all alike; θ lives in the globals."""
 
-    centers: ClassVar[bool] = False
-
     def _ones(self, shape: tuple[int, int], shared: Any) -> Start:
         return Start(KnownLines(np.ones((shape[0], 1))), KnownLines(np.ones((shape[1], 1))), shared)
 
@@ -147,7 +145,7 @@ class NormalElement(Everywhere):
     Parameters
     ----------
     normal_gamma : the paper's prior μ ~ N(η, 1/(λρ)), ρ = 1/σ² ~ Ga(ζ, ω); else μ ~ N(η, 1/λ) and σ² by its mode
-    prior_mean, strength : η and λ
+    prior_mean, strength : η, in the model's units (0 is the mean of the values), and λ
     shape, rate : ζ and ω
     """
 

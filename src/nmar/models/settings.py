@@ -325,7 +325,8 @@ class Regressor:
 
     Parameters
     ----------
-    estimator : such as ``HistGradientBoostingRegressor()``
+    estimator : such as ``HistGradientBoostingRegressor()``; its targets are standardised, so that a penalty of its own
+        means the same in any units
     row_features : (rows, features) array in the order of the matrix, or None
     col_features : (columns, features) array, or None
     """

@@ -21,7 +21,9 @@ from nmar.models.missingness import PatternSide
 from nmar.models.predictive import BinTable, Predictive, pick
 from nmar.prob import counts
 from nmar.prob.factor import GammaFactor
+from nmar.prob.linkage import Linkage
 from nmar.prob.pieces import pieces
+from nmar.prob.units import Units
 
 Array = NDArray[Any]
 
@@ -42,6 +44,21 @@ class Posterior:
     state: State
     rows: Axis
     cols: Axis
+
+    @property
+    def units(self) -> Units:
+        """Units of the values: what is asked and answered is in the user's, the law and the state in the model's."""
+        return self.state.shared.units
+
+    @property
+    def dispersion(self) -> float:
+        """σ² of the Gaussian, κ of the other families, in the user's units."""
+        return self.state.shared.dispersion * self.units.scale ** (self.law.family.unit_power or 0.0)
+
+    @property
+    def linkage(self) -> Linkage:
+        """The linkage, in the user's units."""
+        return self.state.shared.linkage.rescaled(self.units.scale)
 
     def extended(self) -> Posterior:
         """The same with one more line on each side, at position −1: an id that was never seen."""
@@ -132,16 +149,22 @@ def log_density(posterior: Posterior, i: Array, j: Array, y: Array, plugin: bool
     plugin : bool
         True: the paper's L_NM, the data model at its posterior mean; False: its uncertainty integrated out.
     """
-    out = np.empty(len(y))
-    shifted = np.asarray(y, np.float64) - posterior.state.shared.center
+    out, units = np.empty(len(y)), posterior.units
+    seen = units.to_model(np.asarray(y, np.float64))
     for block in blocks(len(y)):
         m = mixed(posterior, i[block], j[block])
-        out[block] = logsumexp(m.log_weight + m.cells.log_density(shifted[block], m.table, plugin), axis=1)
-    return out
+        out[block] = logsumexp(m.log_weight + m.cells.log_density(seen[block], m.table, plugin), axis=1)
+    return out + units.log_jacobian()
 
 
 def mean_and_variance(posterior: Posterior, i: Array, j: Array) -> tuple[Array, Array]:
     """E[y | observed] and Var[y | observed], n ~ ZTP(Λ)."""
+    mean, variance = _moments(posterior, i, j)
+    return posterior.units.to_user(mean), posterior.units.scale**2 * variance
+
+
+def _moments(posterior: Posterior, i: Array, j: Array) -> tuple[Array, Array]:
+    """Mean and variance in the model's units."""
     mean, variance = np.empty(len(i)), np.empty(len(i))
     for block in blocks(len(i)):
         m = mixed(posterior, i[block], j[block])
@@ -150,35 +173,39 @@ def mean_and_variance(posterior: Posterior, i: Array, j: Array) -> tuple[Array, 
         overall = np.sum(weight * at, axis=1)
         mean[block] = overall
         variance[block] = np.sum(weight * (spread + (at - overall[:, None]) ** 2), axis=1)
-    return mean + posterior.state.shared.center, variance
+    return mean, variance
 
 
 def sample(posterior: Posterior, i: Array, j: Array, n: int, rng: np.random.Generator) -> Array:
     """Draws from p(y | observed): (cells, n)."""
+    return posterior.units.to_user(_draws(posterior, i, j, n, rng))
+
+
+def _draws(posterior: Posterior, i: Array, j: Array, n: int, rng: np.random.Generator) -> Array:
+    """Draws in the model's units."""
     out = np.empty((len(i), n))
     for block in blocks(len(i)):
         m = mixed(posterior, i[block], j[block])
         bins = pick(np.exp(m.log_weight), n, rng)
         out[block] = m.cells.sample(bins, m.table, rng)
-    return out + posterior.state.shared.center
+    return out
 
 
 def quantiles(posterior: Posterior, i: Array, j: Array, levels: tuple[float, ...], seed: int = 0) -> Array:
     """Quantiles of p(y | observed): (cells, levels), by bisection on the distribution function, else from draws."""
     out = np.empty((len(i), len(levels)))
-    center = posterior.state.shared.center
-    mean, variance = mean_and_variance(posterior, i, j)
+    mean, variance = _moments(posterior, i, j)
     for block in blocks(len(i)):
         m = mixed(posterior, i[block], j[block])
-        at, spread = mean[block] - center, np.sqrt(variance[block])
+        at, spread = mean[block], np.sqrt(variance[block])
         if m.cells.cumulative(at, m.table) is None:
-            draws = sample(posterior, i[block], j[block], 4000, np.random.default_rng(seed))
-            out[block] = np.quantile(draws - center, levels, axis=1).T
+            draws = _draws(posterior, i[block], j[block], 4000, np.random.default_rng(seed))
+            out[block] = np.quantile(draws, levels, axis=1).T
             continue
         for k, level in enumerate(levels):
             out[block, k] = _invert(partial(_mixed_cdf, m), level, at, spread)
     whole = posterior.law.family.name in ("poisson", "binomial", "negative_binomial")
-    return (np.ceil(out - 1e-6) if whole else out) + center
+    return np.ceil(out - 1e-6) if whole else posterior.units.to_user(out)
 
 
 def _mixed_cdf(m: Mixed, y: Array) -> Array:

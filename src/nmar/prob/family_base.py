@@ -39,6 +39,7 @@ class Family(ABC):
     domain: ClassVar[tuple[float, float]] = (-np.inf, np.inf)  # open interval of theta
     learns_dispersion: ClassVar[bool] = True  # kappa is learned unless it is not identified or given
     needs_values: ClassVar[bool] = False  # statistics are kept by distinct value of y
+    unit_power: ClassVar[float | None] = None  # the dispersion of s·y is s^power that of y; None: counts have no units
     basis: ClassVar[tuple[str, ...]] = ("cells", "psi")
 
     @abstractmethod

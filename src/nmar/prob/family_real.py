@@ -26,6 +26,7 @@ class Gaussian(Family):
     """
 
     name: ClassVar[str] = "gaussian"
+    unit_power: ClassVar[float | None] = 2.0
     basis: ClassVar[tuple[str, ...]] = ("cells", "residual")
     mean_basis: ClassVar[tuple[str, ...]] = ("cells", "y", "y2", "y_mu", "mu", "mu2")
 
@@ -119,6 +120,7 @@ class Gamma(PositiveFamily):
     """Gamma with shape x and rate -theta."""
 
     name: ClassVar[str] = "gamma"
+    unit_power: ClassVar[float | None] = 0.0
     domain: ClassVar[tuple[float, float]] = (-np.inf, 0.0)
     basis: ClassVar[tuple[str, ...]] = ("cells", "log_y", "psi")
 
@@ -157,6 +159,7 @@ class InverseGaussian(PositiveFamily):
     """Inverse Gaussian with mean x / sqrt(-2 theta) and shape x^2."""
 
     name: ClassVar[str] = "inverse_gaussian"
+    unit_power: ClassVar[float | None] = 0.5
     domain: ClassVar[tuple[float, float]] = (-np.inf, 0.0)
     basis: ClassVar[tuple[str, ...]] = ("cells", "inverse_y", "psi")
 

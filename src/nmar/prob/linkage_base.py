@@ -35,7 +35,7 @@ class Linkage:
     learn : bool or None
         Whether the parameters of phi2 are learned; None until :meth:`start` decides.
     shift, scale : tuple of float or None
-        delta(1..levels) and phi1(1..levels).
+        delta(1..levels), in units of the values, and phi1(1..levels).
     shift_width, scale_width : float
         Prior standard deviation of a step of delta (None: sd(y)) and of phi1 around 1.
     thinning : float or "auto"
@@ -129,6 +129,14 @@ class Linkage:
         if self.mean == "scale" and self.learns_mean:
             started = replace(started, scale=self.scale or (1.0,) * self.levels)
         return started
+
+    def rescaled(self, factor: float) -> Self:
+        """Return the same linkage for values multiplied by `factor`: delta(n) and its width are in their units."""
+        shift, width = self.shift, self.shift_width
+        if factor == 1.0 or (shift is None and width is None):
+            return self
+        moved = None if shift is None else tuple(factor * v for v in shift)
+        return replace(self, shift=moved, shift_width=None if width is None else factor * width)
 
     def table(self, n: int) -> Array:
         """Return phi2(1..n)."""

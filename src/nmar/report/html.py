@@ -167,7 +167,7 @@ def _model_facts(model: Any) -> list[tuple[str, str]]:
         ("rows × columns", f"{len(known.rows):,} × {len(known.cols):,}"),
         ("family", escape(law.family.name)),
         ("linkage", linkage + (" <small>control</small>" if law.control else "")),
-        ("dispersion", f"{shared.dispersion:.4g}"),
+        ("dispersion", f"{known.dispersion:.4g}"),
         ("pattern components", str(law.pattern.factors)),
     ]
     reason = getattr(model, "stop_reason_", None)

@@ -82,20 +82,21 @@ def probability_integral(posterior: Posterior, cells: Cells, seed: int = 0) -> A
     """
     at, y = locate(posterior, cells), np.asarray(cells.values, np.float64)
     rng = np.random.default_rng(seed)
-    center = posterior.state.shared.center
+    units = posterior.units
+    seen = units.to_model(y)
     whole = posterior.law.family.name in ("poisson", "binomial", "negative_binomial")
     out = np.empty(len(y))
     for block in blocks(len(y)):
         m = mixed(at.posterior, at.row[block], at.col[block])
-        upper = m.cells.cumulative(y[block] - center, m.table)
+        upper = m.cells.cumulative(seen[block], m.table)
         if upper is None:
             draws = sample(at.posterior, at.row[block], at.col[block], 200, rng)
-            out[block] = np.mean(draws < y[block, None] + 1e-12, axis=1)
+            out[block] = np.mean(draws < y[block, None] + 1e-12 * units.scale, axis=1)
             continue
         weight = np.exp(m.log_weight)
         out[block] = np.sum(weight * upper, axis=1)
         if whole:
-            lower = m.cells.cumulative(y[block] - center - 1.0, m.table)
+            lower = m.cells.cumulative(seen[block] - 1.0, m.table)
             below = np.sum(weight * lower, axis=1)
             out[block] = below + rng.random(len(below)) * (out[block] - below)
     return np.clip(out, 0.0, 1.0)
