@@ -62,8 +62,8 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
     n_jobs : number of threads; None is all processors. The answer does not depend on it.
     random_state : seed
     verbose : 0 is silent, 1 shows progress on a terminal and logs the stop, 2 logs every sweep
-    prior : {"robust", "paper"}
-        Prior shape of the pattern's weights: 0.3, or the paper's tiny one from the density.
+    prior : {"robust", "paper", "learned"}
+        Prior shape of the pattern's weights: 0.3, the paper's tiny one from the density, or learned for each side.
     starts : starts tried for the free linkage
     dtype : {"float64", "float32"}
     max_time : seconds, or None

@@ -16,7 +16,7 @@ from nmar.posterior.store import register
 from nmar.prob.linkage import Free, Ignorable, Linkage, linkage
 from nmar.prob.twostage import Quadratic
 
-PRIORS = ("robust", "paper")
+PRIORS = ("robust", "paper", "learned")
 SOLVERS = ("batch", "minibatch", "entrywise")
 
 register(Minibatch, Entrywise)  # a saved model names its solver
@@ -42,7 +42,7 @@ class Options:
     factors : components K of the missingness pattern
     control : False; "tail" (or True), the tail-only control; "blind", the blind one, short for trust=0
     trust : how far the pattern is believed, from 0 (blind) to 1, or "auto"
-    prior : "robust" (η = ζ = 0.3) or "paper" (η from the density)
+    prior : "robust" (η = ζ = 0.3), "paper" (η from the density) or "learned" (η and ζ from the data)
     starts : starts tried where the linkage has several modes (free); the one with the better bound goes on
     dtype : "float64" or "float32" storage
     solver : "batch", "minibatch", "entrywise", or settings: :class:`Minibatch`, :class:`Entrywise`
@@ -71,6 +71,8 @@ class Options:
         check_choice("control", self.control, (False, True, "tail", "blind"))
         if self.trust != "auto":
             check_share("trust", self.trust)
+        if self.prior == "learned" and self.method is not None:
+            raise ValueError("prior='learned' needs all lines of a sweep; use solver='batch' or prior='robust'")
         if self.left_open and self.method is not None:
             raise ValueError(
                 f"{' and '.join(self.left_open)} 'auto' cannot be chosen by a stochastic solver, which counts its"
@@ -119,5 +121,5 @@ class Options:
 
     @property
     def pattern(self) -> Pattern:
-        """The law of the pattern with the robust prior."""
-        return Pattern(10 if self.factors == "auto" else int(self.factors))
+        """The law of the pattern, with the robust prior where it is not learned."""
+        return Pattern(10 if self.factors == "auto" else int(self.factors), learns=self.prior == "learned")

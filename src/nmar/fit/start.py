@@ -103,6 +103,7 @@ def begin(
         rate=1.0 if control else None,
         center=units.center,
         scale=units.scale,
+        shapes=(pattern.shape, pattern.shape) if pattern.learns else None,
     )
     return Problem(law, observed, State((cast(sides[0], dtype), cast(sides[1], dtype)), shared))
 

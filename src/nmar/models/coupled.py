@@ -92,6 +92,7 @@ class Shared:
     rate : Λ̄ of the tail-only control, else None
     center : what was subtracted from the values before fitting
     table_size : counts covered by an open table
+    shapes : learned prior shapes η and ζ of the pattern's two sides, or None where they are given
     scale : what the values were divided by after that; all the rest is in these units
     """
 
@@ -102,6 +103,7 @@ class Shared:
     center: float = 0.0
     table_size: int = 32
     scale: float = 1.0
+    shapes: tuple[float, float] | None = None
 
     @property
     def units(self) -> Units:
@@ -244,6 +246,11 @@ class Around:
     law: Law
     kernels: Kernels
     executor: Executor
+
+
+def pattern_of(law: Law, shared: Shared, axis: int) -> Pattern:
+    """The law of one side of the pattern, with the prior shape it has learned."""
+    return law.pattern if shared.shapes is None else replace(law.pattern, shape=shared.shapes[axis])
 
 
 def crossing(law: Law, shared: Shared, distinct: Array | None = None) -> Crossing:
@@ -583,7 +590,8 @@ class HalfSweep:
         if not law.pattern_fixed:
             exposed = self.exposed if self.exposed.ndim == 1 else self.exposed[lines]
             exposed = exposed if more is None else exposed + more
-            law.pattern.update(part.pattern, found.pattern, exposed, self.around.kernels, self.pattern.take(lines))
+            pattern, new = pattern_of(law, self.state.shared, self.axis), self.pattern.take(lines)
+            pattern.update(part.pattern, found.pattern, exposed, self.around.kernels, new)
         self.room.put(data, lines)
         return 0.0 if more is None else float(np.sum(part.pattern.weights.mean * more))
 
@@ -727,7 +735,7 @@ def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
     Priors are learned from the new lines. φ, σ² or κ, Λ̄ and posteriors that all cells share need n-vectors, and stay
     where the half sweep has summed none.
     """
-    shared = state.shared
+    shared = _learn_shapes(axis, state, law)
     if not law.data.has_values:
         return shared
     if info.stats is not None:
@@ -737,6 +745,15 @@ def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
         data = law.data.refit(data, info.weights)
     precision = law.data.precision(data)
     return replace(shared, data=data, dispersion=shared.dispersion if precision is None else 1.0 / precision.mean)
+
+
+def _learn_shapes(axis: int, state: State, law: Law) -> Shared:
+    """The prior shape of the side that was updated, where it is learned."""
+    shapes = state.shared.shapes
+    if shapes is None or law.pattern_fixed:
+        return state.shared
+    new = law.pattern.learned_shape(state.sides[axis].pattern)
+    return replace(state.shared, shapes=(new, shapes[1]) if axis == 0 else (shapes[0], new))
 
 
 def _learn_shared(shared: Shared, stats: Statistics, law: Law) -> Shared:
@@ -764,7 +781,8 @@ def bound(state: State, log_z: float, law: Law, observed: Observed) -> float:
         away = _sum_lines(lines.indptr, lines.indices, cols.mean.astype(np.float64))
         total += trust * float(np.sum(rows.mean * away))
     for axis, side in enumerate(state.sides):
-        total -= law.pattern.divergence(side.pattern)
+        pattern = pattern_of(law, state.shared, axis)
+        total += pattern.log_prior() - pattern.divergence(side.pattern)
         total -= law.data.divergence(side.data, axis, state.shared.data)
     shared = state.shared
     if law.data.has_values and law.data.precision(shared.data) is None:

@@ -13,12 +13,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import psi
 
 from nmar.data.cells import Cells
 from nmar.kernels.spec import GammaTable, GammaUpdate, Kernels, aligned
 from nmar.prob.factor import GammaFactor, Lines, gamma_divergence
 
 Array = NDArray[Any]
+
+SHAPE = 0.3  # of the prior of the weights, η = ζ, where it is not learned or where that starts
+SHAPES = (1e-3, 1e2)  # between which it is learned
 
 DERIVED = {"derived": True}  # fields that follow from the others: not written to files
 
@@ -78,12 +82,14 @@ class Pattern:
     factors : number of components K
     shape : prior shape of the weights; the paper's η = ζ
     activity_shape, activity_rate : prior of activities and popularities; the paper's ρ = υ and ϱ = ν
+    learns : whether the prior shape of each side is learned; ``shape`` is where it starts
     """
 
     factors: int = 10
-    shape: float = 0.3
+    shape: float = SHAPE
     activity_shape: float = 0.01
     activity_rate: float = 0.1
+    learns: bool = False
 
     def as_in_paper(self, cells: Cells) -> Pattern:
         """The paper's prior shape η = ρ √(E[n]/K) / ϱ, E[n] from the density: tiny on sparse data."""
@@ -131,6 +137,27 @@ class Pattern:
         kernels.renew(update, weights.shape, weights.rate, table)
         new.activity.shape[:] = self._activity_shape
         new.activity.rate[:] = self.activity_rate + table.totals[:, 2]
+
+    def learned_shape(self, side: PatternSide) -> float:
+        """η that maximises the bound given a side's factors, with log η ~ N(log SHAPE, 1).
+
+        The root of nK(mean E[log r] + mean E[log u] − ψ(η)) η = log η − log SHAPE, by bisection: the left side less the
+        right one falls in log η.
+        """
+        count = side.weights.shape.size
+        totals = side.weights.totals if side.totals is None else side.totals
+        level = float(side.activity.log_mean.mean()) + float(totals[:, 1].sum()) / count
+        low, high = np.log(SHAPES)
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            eta = float(np.exp(middle))
+            rising = count * eta * (level - float(psi(eta))) > middle - np.log(SHAPE)
+            low, high = (middle, high) if rising else (low, middle)
+        return float(np.exp(0.5 * (low + high)))
+
+    def log_prior(self) -> float:
+        """Log prior of a learned shape, 0 at its mode."""
+        return -0.5 * float(np.log(self.shape / SHAPE)) ** 2 if self.learns else 0.0
 
     def divergence(self, side: PatternSide) -> float:
         """KL(u) + KL(r) of one side."""

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from nmar.data.axis import Axis
-from nmar.models.coupled import Law, Pair, State, join
-from nmar.models.missingness import PatternSide
+from nmar.models.coupled import Law, Pair, State, join, pattern_of
+from nmar.models.missingness import Pattern, PatternSide
 from nmar.models.predictive import BinTable, Predictive, pick
 from nmar.prob import counts
 from nmar.prob.factor import GammaFactor
@@ -65,7 +65,7 @@ class Posterior:
         sides = []
         for axis, side in enumerate(self.state.sides):
             new = self.law.data.prior_line(axis, side.data, self.state.shared.data)
-            sides.append(join([side, Pair(_unseen(side.pattern, self.law), new)]))
+            sides.append(join([side, Pair(_unseen(side.pattern, pattern_of(self.law, self.state.shared, axis)), new)]))
         return Posterior(self.law, State((sides[0], sides[1]), self.state.shared), self.rows, self.cols)
 
     def rates(self, i: Array, j: Array) -> Array:
@@ -89,12 +89,12 @@ class Posterior:
         return BinTable(phi1, delta, linkage.bin_table(size), self.state.shared.dispersion)
 
 
-def _unseen(side: PatternSide, law: Law) -> PatternSide:
+def _unseen(side: PatternSide, law: Pattern) -> PatternSide:
     """A pattern line at the mean of the seen ones, as spread as the prior."""
     mean = side.weights.mean.mean(axis=0, keepdims=True)
-    shape = np.full(mean.shape, law.pattern.shape, mean.dtype)
+    shape = np.full(mean.shape, law.shape, mean.dtype)
     weights = GammaFactor(shape, shape / mean)
-    return PatternSide(weights, law.pattern.activity(weights))
+    return PatternSide(weights, law.activity(weights))
 
 
 def blocks(total: int) -> Iterator[slice]:
