@@ -1,9 +1,9 @@
 """Settings left to "auto", chosen by the held-out log likelihood of cells set aside.
 
 Enters: a job whose options leave something open: the number of factors, the thinning of the linkage, the trust in the
-pattern. Leaves: options with all of it decided, the linkage to start from, and what was tried. Every value is swept a
-little on the other cells. The bound chooses nothing here: it pays for events that it has to invent (theory.md, Thinned
-counts), and it cannot compare patterns that are exposed to different cells.
+pattern, or which start of a thinned table to take. Leaves: options with all of it decided, the linkage to start from,
+and what was tried. Every value is swept a little on the other cells. The bound chooses nothing here: it pays for events
+that it has to invent (theory.md, Thinned counts), and it cannot compare patterns that are exposed to different cells.
 """
 
 from __future__ import annotations
@@ -98,14 +98,16 @@ def choose_settings(job: Job) -> Chosen:
         "factors": search.try_factors,
         "thinning": search.try_thinnings,
         "trust": search.try_trusts,
+        "start": search.try_starts,
     }
     choices: tuple[Choice, ...] = ()
     for setting in job.options.left_open:
         trials = deciding[setting]()
         search.best = max(trials, key=lambda trial: trial.score)
         search.options = search.best.options
-        choices += ranked(setting, {trial.value: trial.scores for trial in trials})
-        log.info("%s: %s", setting, search.best.value)
+        if len(trials) > 1:
+            choices += ranked(setting, {trial.value: trial.scores for trial in trials})
+            log.info("%s: %s", setting, search.best.value)
     assert search.best is not None
     return Chosen(search.options, search.best.posterior.state.shared, choices, search.seconds)
 
@@ -169,6 +171,10 @@ class _Search:
                 break
             trials.append(self._try(trust, replace(self.options, trust=trust)))
         return trials
+
+    def try_starts(self) -> list[Trial]:
+        """Starts of a thinned table, whose settings are all given."""
+        return [self._try("start", self.options)]
 
     def _try(self, value: Any, options: Options, start: State | None = None) -> Trial:
         """The best of all starts, or a given one, after some sweeps."""

@@ -112,7 +112,10 @@ class Options:
         link = self.link
         open_trust = self.trust == "auto" and link.couples and not self.control
         found = {"factors": self.factors == "auto", "thinning": link.thinning == "auto" and link.couples}
-        return tuple(name for name, is_open in {**found, "trust": open_trust}.items() if is_open)
+        found["trust"] = open_trust
+        several = link.events > 1.0 and self.starts > 1 and self.method is None and not self.tail_only
+        found["start"] = several and link.learned and not any(found.values())
+        return tuple(name for name, is_open in found.items() if is_open)
 
     @property
     def link(self) -> Linkage:

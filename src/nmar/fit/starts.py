@@ -25,6 +25,7 @@ from nmar.prob.linkage import Curve, Free, Geometric, Linkage
 
 log = logging.getLogger("nmar")
 
+RARE, MUCH = 0.1, 7.5  # a low Λ̄ of the tail-only control, and how much more its table is bent there: c = ±1.5
 BENT = 1.2  # logarithm by which a thinned table is bent over its whole length at the start
 PROBE = 12  # sweeps of each start before the better one goes on
 
@@ -124,19 +125,22 @@ def starting_states(job: Job, problem: Problem) -> list[State]:
     """Starts of the linkage, one or several.
 
     Tables have several modes on some data (φ(2) below or above 1): a free one starts from 1, from a geometric fit and
-    from a table bent up, one with a parameter c from either side of 0. For the control φ = 1 is a saddle, since all
-    cells then share one q(n): it starts from tables bent down and up, and so does a thinned table, whose counts are
-    many and whose modes are these two.
+    from a table bent up, one with a parameter c from either side of 0. A thinned table, whose counts are many, starts
+    bent down and bent up. For the tail-only control φ = 1 is a saddle, since all cells then share one q(n), and Λ̄ and
+    the table move each other slowly: it starts from tables bent a little at Λ̄ = 1 and much at a low Λ̄, both ways.
     """
     link = job.options.link
     given = isinstance(link, Free) and link.values is not None
     started = problem.state.shared.linkage
     if job.options.starts == 1 or given or not (started.learn or started.learns_mean):
         return [problem.state]
-    if job.options.tail_only or not isinstance(link, Free) or link.events > 1.0:
-        sd = _sd(problem.observed)
+    sd = _sd(problem.observed)
+    if job.options.tail_only:
+        bends = [(sign * bend, rate) for bend, rate in ((1.0, 1.0), (MUCH, RARE)) for sign in (-1.0, 1.0)]
+        return [with_linkage(problem.state, _bent(started, bend, sd), rate) for bend, rate in bends]
+    if not isinstance(link, Free) or link.events > 1.0:
         return [with_linkage(problem.state, _bent(started, sign, sd)) for sign in (-1.0, 1.0)]
-    heavy = with_linkage(problem.state, _bent(started, 1.0, _sd(problem.observed)))
+    heavy = with_linkage(problem.state, _bent(started, 1.0, sd))
     return [problem.state, _led(job, link, problem), heavy]
 
 
@@ -160,7 +164,7 @@ def _bent(link: Linkage, sign: float, sd: float) -> Linkage:
         bend = np.arange(link.levels) if link.events == 1.0 else BENT * np.linspace(0.0, 1.0, link.levels) / 0.3
         link = replace(link, values=tuple(np.clip(np.exp(0.3 * sign * bend), 0.2, 5.0).tolist()))
     elif isinstance(link, Curve) and link.learn:
-        link = replace(link, c=0.2 * sign)
+        link = replace(link, c=float(np.clip(0.2 * sign, *link.bounds)))
     if link.mean == "shift":
         link = replace(link, shift=(0.0, *(0.3 * sign * sd,) * (link.levels - 1)))
     if link.mean == "scale" and link.scale is not None:

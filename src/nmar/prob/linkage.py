@@ -134,6 +134,10 @@ class Curve(Linkage, ABC):
         if self.c is not None and not np.isfinite(self.c):
             raise ValueError(f"c is {self.c!r}; give a finite number, or None to learn it")
 
+    @property
+    def learned(self) -> bool:
+        return self.c is None or super().learned
+
     def thinned(self, thinning: float) -> Self:
         """Return the linkage with another thinning; a parameter by count is spread over the counts there are then."""
         new = super().thinned(thinning)
@@ -308,6 +312,10 @@ class Free(Linkage):
     @property
     def bins(self) -> Bins:
         return "tail"
+
+    @property
+    def learned(self) -> bool:
+        return self.values is None
 
     @property
     def starts(self) -> tuple[int, ...]:

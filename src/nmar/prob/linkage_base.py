@@ -81,6 +81,11 @@ class Linkage:
         return True
 
     @property
+    def learned(self) -> bool:
+        """Whether something of it is learned and where it starts was left open."""
+        return self.learns_mean or bool(self.learn)
+
+    @property
     def tail_table(self) -> Array:
         """The factors psi(m) of a tail beside the coupling; [1] without one. Bins are pairs, m running fastest."""
         return np.ones(1)
