@@ -92,12 +92,13 @@ def test_report(files: Path, model: str) -> None:
 
 def test_compare(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, table = files / "report.html", files / "table.csv"
-    arguments = ["--linkage", "linear", "-o", str(page), "--csv", str(table), *SMALL, *COLUMNS]
+    arguments = ["--linkage", "linear", "--seeds", "1", "-o", str(page), "--csv", str(table), *SMALL, *COLUMNS]
     assert main(["compare", str(files / "train.csv"), *arguments]) == 0
     shown = capsys.readouterr()
-    assert "linear (control)" in shown.out and "nats" in shown.out and str(page) in shown.err
+    assert "linear (blind)" in shown.out and "Recommended: " in shown.out and str(page) in shown.err
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert [line["linkage"] for line in read(table)] == ["ignorable", "two-stage", "linear", "linear"]
+    assert [line["linkage"] for line in read(table)] == ["ignorable", "two-stage", "linear", "linear", "linear"]
+    assert [line["control"] for line in read(table)] == ["", "", "", "tail", "blind"]
 
 
 def test_compare_on_a_split_of_ones_own(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +112,8 @@ def test_compare_on_a_split_of_ones_own(files: Path, capsys: pytest.CaptureFixtu
     ]
     output = ["-o", str(files / "own.html")]
     assert main(["compare", str(files / "train.csv"), *arguments, *output, *SMALL, *COLUMNS]) == 0
-    assert "linear (control)" not in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "linear" in shown and "(tail)" not in shown and "(blind)" not in shown
 
 
 def test_test(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

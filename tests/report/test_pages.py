@@ -30,9 +30,17 @@ def test_report(comparison: Comparison, tmp_path: Path) -> None:
     assert not NO_OUTSIDE.search(text) and "<script" not in text and "<link" not in text
     for row in comparison.rows:
         assert row.name in text and f"{abs(row.log_likelihood):.4f}" in text
-    assert text.count("<svg") == 7 and 'class="badge">best' in text
+    assert text.count("<svg") == 6 and 'class="badge">best' in text
+    assert text.count('class="line"') == len(comparison.rows) and "the best control" in text
+    assert comparison.verdict.findings[0].recommended in text and ".fit(cells)</code>" in text
     assert "sim &lt;1&gt;" in text and "sim <1>" not in text
-    for words in ("Held-out cells are hidden", "The control", "numpy", "prefers-color-scheme: dark"):
+    for words in (
+        "Held-out cells are hidden",
+        "The gain that counts",
+        "If it wins",
+        "numpy",
+        "prefers-color-scheme: dark",
+    ):
         assert words in text
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
@@ -41,7 +49,7 @@ def test_report_without_matplotlib(comparison: Comparison, tmp_path: Path, monke
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     comparison.to_html(tmp_path / "plain.html")
     text = (tmp_path / "plain.html").read_text(encoding="utf-8")
-    assert "pip install 'nmar[report]'" in text and "free (control)" in text
+    assert "pip install 'nmar[report]'" in text and "free (blind)" in text
 
 
 def test_model_page(model: nmar.CCPF, linked: nmar.Cells) -> None:
@@ -81,7 +89,7 @@ def test_linkage_curve_is_the_linkage(model: nmar.CCPF, comparison: Comparison) 
     found = curves.linkage_curve(model)
     assert found.phi[0] == 1.0 and found.expected[0] == pytest.approx(1.0, abs=1e-3)
     with pytest.raises(ValueError, match="two-stage"):
-        curves.linkage_curve(comparison.entries[Key("factorization:2", "two-stage", False)][0].fitted)
+        curves.linkage_curve(comparison.entries[Key("factorization:2", "two-stage")][0].fitted)
 
 
 def test_the_truth_is_calibrated() -> None:

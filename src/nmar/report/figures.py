@@ -31,9 +31,12 @@ ROLES = {
     "c4": "#9c36b5",
     "c5": "#b08900",
     "c6": "#8a94a0",
+    "c7": "#c2255c",
+    "c8": "#5c940d",
 }
 BASELINES = {"ignorable": "c3", "two-stage": "c5"}
-SERIES = ("c1", "c2", "c4")
+CONTROLS = {"(blind)": "c4", "(tail)": "c7"}  # the end of a control's name
+SERIES = ("c1", "c2", "c8")
 STYLE = {
     "axes.edgecolor": ROLES["muted"],
     "axes.labelcolor": ROLES["ink"],
@@ -78,9 +81,10 @@ def new_axes(size: tuple[float, float] = (4.8, 3.3)) -> Any:
 
 
 def roles(names: Sequence[str]) -> list[str]:
-    """A colour for each name; baselines keep theirs in every figure, so do the others in their order."""
-    others = [name for name in names if name not in BASELINES]
-    return [ROLES[BASELINES.get(name) or SERIES[others.index(name) % len(SERIES)]] for name in names]
+    """A colour for each name; baselines and controls keep theirs in every figure, so do the others in their order."""
+    known = {name: BASELINES.get(name) or CONTROLS.get(name.rpartition(" ")[2]) for name in names}
+    others = [name for name in names if known[name] is None]
+    return [ROLES[known[name] or SERIES[others.index(name) % len(SERIES)]] for name in names]
 
 
 def _draw(ax: Any, paint: Callable[[Any], None]) -> Any:
