@@ -95,6 +95,14 @@ def _draw(ax: Any, paint: Callable[[Any], None]) -> Any:
     return target
 
 
+def _from_zero(a: Any, lines: Sequence[Array]) -> None:
+    """An axis from 0, or a logarithmic one where the lines are far apart."""
+    if max(line.max() for line in lines) > 20.0 * min(line.min() for line in lines):
+        a.set_yscale("log")
+    else:
+        a.set_ylim(bottom=0)
+
+
 def linkage(curves: Sequence[LinkageCurve], ax: Any = None) -> Any:
     """φ(n), the factor of the dispersion, against the latent count."""
 
@@ -103,8 +111,9 @@ def linkage(curves: Sequence[LinkageCurve], ax: Any = None) -> Any:
         for one, color in zip(curves, roles([c.name for c in curves]), strict=True):
             a.plot(one.n, one.phi, "o-", ms=4.5, lw=1.8, color=color, label=one.name)
         a.set(xlabel="latent count n", ylabel="dispersion factor φ(n)")
-        a.set_xticks(curves[0].n[::2] if len(curves[0].n) > 8 else curves[0].n)
-        a.set_ylim(bottom=0)
+        longest = max((one.n for one in curves), key=len)
+        a.set_xticks(longest[:: -(-len(longest) // 8)])
+        _from_zero(a, [one.phi for one in curves])
         if len(curves) > 1:
             a.legend()
 
@@ -119,7 +128,7 @@ def expected_linkage(curves: Sequence[LinkageCurve], ax: Any = None) -> Any:
         for one, color in zip(curves, roles([c.name for c in curves]), strict=True):
             a.plot(one.probability, one.expected, lw=2, color=color, label=one.name)
         a.set(xlabel="P(observed)", ylabel="E[φ | observed]", xlim=(0, 1))
-        a.set_ylim(bottom=0)
+        _from_zero(a, [one.expected for one in curves])
         if len(curves) > 1:
             a.legend()
 

@@ -61,8 +61,10 @@ def _marks(result: Comparison, model: str) -> list[Mark]:
 def _plot(marks: Sequence[Mark]) -> str:
     low, high = limits(marks)
     rows = "".join(_row(mark, low, high) for mark in marks)
-    axis = "".join(f'<span style="left:{_at(t, low, high):.2f}%">{_number(t)}</span>' for t in ticks(low, high))
-    return f'<div class="forest" role="table">{rows}<div class="axis"><div class="track">{axis}</div></div></div>'
+    labels = [(_at(tick, low, high), _number(tick)) for tick in ticks(low, high)]
+    axis = "".join(f'<span style="left:{place:.2f}%">{text}</span>' for place, text in labels)
+    below = f'<div class="axis"><span class="key"></span><div class="track">{axis}</div></div>'
+    return f'<div class="forest" role="table">{rows}{below}</div>'
 
 
 def limits(marks: Sequence[Mark]) -> tuple[float, float]:

@@ -122,8 +122,8 @@ def _data_facts(result: Comparison) -> list[tuple[str, str]]:
         ("rows × columns", f"{about.rows:,} × {about.cols:,}"),
         ("observed cells", f"{about.observed:,}"),
         ("density", f"{about.density:.2%}"),
-        ("values", f"{about.mean:.3g} <small>± {about.sd:.3g}</small>"),
-        ("range", f"{about.low:.4g} … {about.high:.4g}".replace("-", "−")),
+        ("values", f"{minus(f'{about.mean:.3g}')} <small>± {about.sd:.3g}</small>"),
+        ("range", minus(f"{about.low:.4g} … {about.high:.4g}")),
         ("held-out cells", f"{how.n_test:,} <small>{'× ' + str(how.seeds) if how.seeds > 1 else ''}</small>"),
     ]
 

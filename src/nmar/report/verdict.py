@@ -145,14 +145,14 @@ class Case:
 
     def _control_wins(self, lead: Key, control: Key) -> str:
         beyond, name = self.over(lead, control), self.result.name(lead)
-        begins = "Modelling the missingness does not help"
+        begins = "Modelling the missingness does not help:"
         if self.result.blinded(lead):
-            begins += f" ({NO_TRUST})"
+            begins = f"Modelling the missingness does not help ({NO_TRUST}):"
         elif beyond.mean > 0:
-            begins = "No evidence that modelling the missingness helps"
+            begins = "No evidence that modelling the missingness helps; it does no better than a model in which"
         meaning = MEANING[control.kind].format(family=self._family())
         text = (
-            f"{begins}: {meaning}. The best control, {self.result.name(control)}, gains"
+            f"{begins} {meaning}. The best control, {self.result.name(control)}, gains"
             f" {_amount(self.over(control))} over the ignorable model; {name} differs from it by {beyond}."
         )
         if control.kind == "two-stage":
@@ -169,7 +169,7 @@ class Case:
         share = self.over(control).mean / over.mean
         if share < NEARLY_ALL:
             return ""
-        found = f" ({100 * share:.0f} %)" if share < 1 else ""
+        found = f" ({100 * share:.0f} %)" if share < 0.995 else ""
         return f" Nearly all of the gain over the ignorable model{found} is noise by row and column."
 
     def _two_stage_too(self, control: Key) -> str:
