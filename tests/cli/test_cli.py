@@ -116,6 +116,16 @@ def test_compare_on_a_split_of_ones_own(files: Path, capsys: pytest.CaptureFixtu
     assert "linear" in shown and "(tail)" not in shown and "(blind)" not in shown
 
 
+def test_fit_of_controls_and_thinned_linkages(files: Path) -> None:
+    train, path = str(files / "train.csv"), str(files / "blind.nmar")
+    arguments = ["--linkage", "free,s=8", "--control", "blind", *SMALL, *COLUMNS]
+    assert main(["fit", train, "-o", path, *arguments]) == 0
+    known = nmar.load(path).posterior_
+    assert known.law.trust == 0.0 and known.state.shared.linkage.thinning == 8.0
+    assert main(["fit", train, "-o", path, "--linkage", "linear", "--trust", "0.5", *SMALL, *COLUMNS]) == 0
+    assert nmar.load(path).posterior_.law.trust == 0.5
+
+
 def test_test(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--rank", "2", "--factors", "3", "--max-iter", "4", "--jobs", "1", "--quiet"]
     assert main(["test", str(files / "train.csv"), "-o", str(files / "bins.csv"), *arguments, *COLUMNS]) == 0
@@ -195,6 +205,10 @@ def test_no_verb_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["fit", "{train}", "-o", "x.nmar", "--linkage", "wavy"], "wavy"),
         (["fit", "{train}", "-o", "x.nmar", "--linkage", "free:2"], "no parameter c"),
         (["fit", "{train}", "-o", "x.nmar", "--linkage", "linear:0.7"], "below 0.5"),
+        (["fit", "{train}", "-o", "x.nmar", "--linkage", "free,t=2"], "write s=8"),
+        (["fit", "{train}", "-o", "x.nmar", "--linkage", "free,s=many"], "s='many' is not a number"),
+        (["fit", "{train}", "-o", "x.nmar", "--trust", "much"], "--trust 'much'"),
+        (["compare", "{train}", "--test-file", "{train}"], "cells in common"),
         (["fit", "{train}", "-o", "x.nmar", "--factor", "3"], "--factor"),
         (["fit", "{train}", "-o", "x.nmar", "--factors", "0"], "factors=0"),
         (["evaluate", "{train}", "{train}"], "not a complete"),

@@ -123,6 +123,7 @@ def test_several_data_models_each_have_their_say(linked: nmar.Cells) -> None:
     options = {"factors": 3, "max_iter": 2, "seeds": 1, "control": "blind", "two_stage": False, "n_jobs": 1}
     found = nmar.compare(linked, ["factorization:1", "effects:rows"], ["geometric"], **options)
     assert [one.data for one in found.verdict.findings] == ["factorization:1", "effects:rows"]
+    assert all(found.best_control(one.data)[0] == one.data for one in found.verdict.findings)  # type: ignore[index]
     assert "effects:rows: " in found.verdict and found.verdict.recommended in [row.name for row in found.rows]
 
 
