@@ -92,12 +92,13 @@ def test_report(files: Path, model: str) -> None:
 
 def test_compare(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, table = files / "report.html", files / "table.csv"
-    arguments = ["--linkage", "linear", "-o", str(page), "--csv", str(table), *SMALL, *COLUMNS]
+    arguments = ["--linkage", "linear", "--seeds", "1", "-o", str(page), "--csv", str(table), *SMALL, *COLUMNS]
     assert main(["compare", str(files / "train.csv"), *arguments]) == 0
     shown = capsys.readouterr()
-    assert "linear (control)" in shown.out and "nats" in shown.out and str(page) in shown.err
+    assert "linear (blind)" in shown.out and "Recommended: " in shown.out and str(page) in shown.err
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert [line["linkage"] for line in read(table)] == ["ignorable", "two-stage", "linear", "linear"]
+    assert [line["linkage"] for line in read(table)] == ["ignorable", "two-stage", "linear", "linear", "linear"]
+    assert [line["control"] for line in read(table)] == ["", "", "", "tail", "blind"]
 
 
 def test_compare_on_a_split_of_ones_own(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +112,18 @@ def test_compare_on_a_split_of_ones_own(files: Path, capsys: pytest.CaptureFixtu
     ]
     output = ["-o", str(files / "own.html")]
     assert main(["compare", str(files / "train.csv"), *arguments, *output, *SMALL, *COLUMNS]) == 0
-    assert "linear (control)" not in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "linear" in shown and "(tail)" not in shown and "(blind)" not in shown
+
+
+def test_fit_of_controls_and_thinned_linkages(files: Path) -> None:
+    train, path = str(files / "train.csv"), str(files / "blind.nmar")
+    arguments = ["--linkage", "free,s=8", "--control", "blind", *SMALL, *COLUMNS]
+    assert main(["fit", train, "-o", path, *arguments]) == 0
+    known = nmar.load(path).posterior_
+    assert known.law.trust == 0.0 and known.state.shared.linkage.thinning == 8.0
+    assert main(["fit", train, "-o", path, "--linkage", "linear", "--trust", "0.5", *SMALL, *COLUMNS]) == 0
+    assert nmar.load(path).posterior_.law.trust == 0.5
 
 
 def test_test(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,6 +205,10 @@ def test_no_verb_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["fit", "{train}", "-o", "x.nmar", "--linkage", "wavy"], "wavy"),
         (["fit", "{train}", "-o", "x.nmar", "--linkage", "free:2"], "no parameter c"),
         (["fit", "{train}", "-o", "x.nmar", "--linkage", "linear:0.7"], "below 0.5"),
+        (["fit", "{train}", "-o", "x.nmar", "--linkage", "free,t=2"], "write s=8"),
+        (["fit", "{train}", "-o", "x.nmar", "--linkage", "free,s=many"], "s='many' is not a number"),
+        (["fit", "{train}", "-o", "x.nmar", "--trust", "much"], "--trust 'much'"),
+        (["compare", "{train}", "--test-file", "{train}"], "cells in common"),
         (["fit", "{train}", "-o", "x.nmar", "--factor", "3"], "--factor"),
         (["fit", "{train}", "-o", "x.nmar", "--factors", "0"], "factors=0"),
         (["evaluate", "{train}", "{train}"], "not a complete"),

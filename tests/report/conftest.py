@@ -18,4 +18,5 @@ def linked() -> nmar.Cells:
 @pytest.fixture(scope="session")
 def comparison(linked: nmar.Cells) -> Comparison:
     """A comparison of all kinds of fits."""
-    return nmar.compare(linked, nmar.Factorization(2), factors=3, max_iter=25, n_jobs=1, name="sim <1>")
+    settings = {"factors": 3, "max_iter": 25, "seeds": 1, "n_jobs": 1, "name": "sim <1>"}
+    return nmar.compare(linked, nmar.Factorization(2), ["linear", "free"], **settings)

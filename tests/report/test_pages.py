@@ -13,6 +13,8 @@ import nmar
 from nmar.report import curves
 from nmar.report.atomic import write_with
 from nmar.report.comparison import Comparison, Key
+from nmar.report.forest import Mark, forest, limits, ticks
+from nmar.report.gains import Gain
 from nmar.report.html import model_page
 
 NO_OUTSIDE = re.compile(r"""(?:src|href)\s*=\s*["'](?!#|data:)|url\(\s*["']?(?!#|data:)|@import""", re.I)
@@ -30,9 +32,17 @@ def test_report(comparison: Comparison, tmp_path: Path) -> None:
     assert not NO_OUTSIDE.search(text) and "<script" not in text and "<link" not in text
     for row in comparison.rows:
         assert row.name in text and f"{abs(row.log_likelihood):.4f}" in text
-    assert text.count("<svg") == 7 and 'class="badge">best' in text
+    assert text.count("<svg") == 6 and 'class="badge">best' in text
+    assert text.count('class="line"') == len(comparison.rows) and "the best control" in text
+    assert comparison.verdict.findings[0].recommended in text and ".fit(cells)</code>" in text
     assert "sim &lt;1&gt;" in text and "sim <1>" not in text
-    for words in ("Held-out cells are hidden", "The control", "numpy", "prefers-color-scheme: dark"):
+    for words in (
+        "Held-out cells are hidden",
+        "The gain that counts",
+        "If it wins",
+        "numpy",
+        "prefers-color-scheme: dark",
+    ):
         assert words in text
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
@@ -41,12 +51,26 @@ def test_report_without_matplotlib(comparison: Comparison, tmp_path: Path, monke
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     comparison.to_html(tmp_path / "plain.html")
     text = (tmp_path / "plain.html").read_text(encoding="utf-8")
-    assert "pip install 'nmar[report]'" in text and "free (control)" in text
+    assert "pip install 'nmar[report]'" in text and "free (blind)" in text
+
+
+def test_a_model_far_behind_does_not_hide_the_others(comparison: Comparison) -> None:
+    marks = [Mark("free", "coupled", Gain(0.01, 0.002)), Mark("blind", "blind", None)]
+    near = limits(marks)
+    low, high = limits([*marks, Mark("ignorable", "ignorable", Gain(-0.5, 0.01))])
+    assert near[0] < 0.0 < near[1] == pytest.approx(high, rel=0.3)
+    assert -0.07 < low < -0.05
+    assert 3 <= len(ticks(low, high)) <= 6 and all(low <= t <= high for t in ticks(low, high))
+    text = forest(comparison)
+    for role in ("c1", "c3", "c4", "c5", "c7"):  # coupled, ignorable, blind, two-stage, tail
+        assert f"--role:var(--{role})" in text
 
 
 def test_model_page(model: nmar.CCPF, linked: nmar.Cells) -> None:
     text = model_page(model, linked, "m.nmar")
     assert not NO_OUTSIDE.search(text) and "m.nmar" in text and "Calibration of intervals" in text
+    thinned = nmar.CCPF(nmar.Factorization(2), nmar.Free(thinning=8), 3, control="blind", max_iter=2, n_jobs=1)
+    assert "<small>s = 8, blind</small>" in model_page(thinned.fit(linked))
 
 
 def test_every_plot_returns_axes(model: nmar.CCPF, linked: nmar.Cells, comparison: Comparison) -> None:
@@ -81,7 +105,7 @@ def test_linkage_curve_is_the_linkage(model: nmar.CCPF, comparison: Comparison) 
     found = curves.linkage_curve(model)
     assert found.phi[0] == 1.0 and found.expected[0] == pytest.approx(1.0, abs=1e-3)
     with pytest.raises(ValueError, match="two-stage"):
-        curves.linkage_curve(comparison.entries[Key("factorization:2", "two-stage", False)][0].fitted)
+        curves.linkage_curve(comparison.entries[Key("factorization:2", "two-stage")][0].fitted)
 
 
 def test_the_truth_is_calibrated() -> None:

@@ -55,6 +55,13 @@ def model_arguments(parser: argparse.ArgumentParser, several: bool = False) -> N
     group.add_argument("--factors", type=int, default=10, help="components of the missingness pattern (10)")
 
 
+def trust_argument(parser: argparse.ArgumentParser) -> None:
+    """How far the pattern is believed."""
+    parser.add_argument(
+        "--trust", default="1", metavar="W", help="how far the pattern is believed, 0 to 1, or auto (1)"
+    )
+
+
 def run_arguments(parser: argparse.ArgumentParser) -> None:
     """How to fit."""
     group = parser.add_argument_group("fitting")

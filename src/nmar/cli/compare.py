@@ -6,14 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from nmar.cli.common import model_arguments, note, out, read_cells, run_arguments
+from nmar.cli.common import model_arguments, note, out, read_cells, read_known, run_arguments, trust_argument
 from nmar.cli.common import table_arguments as table
-from nmar.cli.names import parse_data, parse_linkage
+from nmar.cli.names import LINKAGE_HELP, parse_data, parse_linkage, parse_trust
 
 HELP = "fit with and without a model of the missingness, print what it is worth, write a report"
 EXAMPLE = """\
   nmar compare movielens
-  nmar compare ratings.csv --row user --col item --value stars --seeds 3 -o report.html
+  nmar compare ratings.csv --row user --col item --value stars --linkage free,s=8 -o report.html
 """
 
 
@@ -26,12 +26,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--linkage",
         action="append",
-        metavar="NAME[:C]",
-        help="coupled linkage; may be repeated (linear, free)",
+        metavar="NAME",
+        help=f"coupled {LINKAGE_HELP}; may be repeated (free)",
     )
-    parser.add_argument("--no-control", action="store_true", help="leave out the tail-only controls")
+    trust_argument(parser)
+    parser.add_argument("--no-control", action="store_true", help="leave out the tail-only and blind controls")
     parser.add_argument("--no-two-stage", action="store_true", help="leave out the two-stage baseline")
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="random splits to average over (1)")
+    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="repetitions, each a new split and start (3)")
     parser.add_argument("--test", type=float, default=0.2, help="share of the cells held out (0.2)")
     parser.add_argument("--valid", type=float, default=0.01, help="share of the cells to stop on (0.01)")
     parser.add_argument("--test-file", metavar="FILE", help="cells to judge on, instead of a random split")
@@ -42,10 +43,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Fit, print, write."""
     models = [parse_data(text) for text in args.data or ["factorization:10"]]
-    linkages = [parse_linkage(text) for text in args.linkage or ["linear", "free"]]
+    linkages = [parse_linkage(text) for text in args.linkage or ["free"]]
     _check_output(args.output)
     cells = read_cells(args.data_file, args)
-    held_out = read_cells(args.test_file, args) if args.test_file else None
+    held_out = read_known(args.test_file, args, cells.rows, cells.cols) if args.test_file else None
     from nmar.report.compare import compare
 
     result = compare(
@@ -63,13 +64,14 @@ def run(args: argparse.Namespace) -> int:
         backend=args.backend,
         verbose=0 if args.quiet else 1,
         seed=args.seed,
+        trust=parse_trust(args.trust),
         train=None if held_out is None else cells,
         test_cells=held_out,
         name=Path(args.data_file).name,
     )
     out(result.text(color=sys.stdout.isatty()))
     out("")
-    out(result.verdict())
+    out(result.verdict)
     result.to_html(args.output)
     if args.csv:
         _write_table(args.csv, result)

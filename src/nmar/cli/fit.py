@@ -10,9 +10,10 @@ from nmar.cli.common import (
     read_cells,
     read_known,
     run_arguments,
+    trust_argument,
 )
 from nmar.cli.common import table_arguments as table
-from nmar.cli.names import parse_data, parse_linkage
+from nmar.cli.names import LINKAGE_HELP, parse_data, parse_linkage, parse_trust
 
 HELP = "fit a model and write it to a file"
 EXAMPLE = """\
@@ -28,8 +29,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--valid", metavar="FILE", help="cells on which to stop; they are hidden from the pattern")
     parser.add_argument("--hidden", metavar="FILE", help="cells held out for later: neither observed nor missing")
     model_arguments(parser)
-    parser.add_argument("--linkage", default="free", metavar="NAME[:C]", help="linkage, :C fixes its parameter (free)")
-    parser.add_argument("--control", action="store_true", help="fit the tail-only control instead")
+    parser.add_argument("--linkage", default="free", metavar="NAME", help=f"{LINKAGE_HELP}; default free")
+    parser.add_argument(
+        "--control", nargs="?", const="tail", choices=("tail", "blind"), help="fit a control instead: tail or blind"
+    )
+    trust_argument(parser)
     parser.add_argument("--tol", type=float, default=1e-4, help="relative gain of the bound to stop at (1e-4)")
     run_arguments(parser)
     table(parser)
@@ -50,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
         data=data,
         linkage=linkage,
         factors=args.factors,
-        control=args.control,
+        control=args.control or False,
+        trust=parse_trust(args.trust),
         max_iter=args.max_iter,
         tol=args.tol,
         backend=args.backend,

@@ -23,6 +23,7 @@ from nmar.fit.starts import Job, Watch, first_problem, first_state, hidden_cells
 from nmar.fit.stop import StopRule
 from nmar.kernels.choose import choose
 from nmar.models.coupled import Law, Observed, State
+from nmar.models.settings import PatternOnly
 from nmar.posterior.posterior import Posterior
 from nmar.prob.linkage import linkage
 from nmar.prob.twostage import quadratic
@@ -212,24 +213,32 @@ def _score(posterior: Posterior, cells: Cells) -> float:
 
 
 def _two_stage(job: Job) -> Fitted:
-    """Pattern and data fitted as if ignorable, then the data again with the variance a quadratic in log Λ."""
+    """The pattern alone until its bound settles, then the data from their start with variance a quadratic in log Λ.
+
+    The second stage starts, and stops on ``valid``, as every other fit of the values does.
+    """
     if job.options.method is not None:
         raise ValueError("the two-stage baseline has solver='batch' only")
-    first = replace(job, options=replace(job.options, linkage="ignorable", control=False, trust=1.0), watch=None)
-    first = replace(first, keep=_stage(job, "pattern"))
-    problem = first_problem(first)
-    if problem.law.family.name != "gaussian":
+    if Law(job.options.pattern, job.options.data.build(job.cells)).family.name != "gaussian":
         raise ValueError("the two-stage baseline is defined for the Gaussian family only")
-    fitted = _fit(replace(first, valid=None)).posterior
-    i, j = job.cells.pairs()
-    rates = fitted.rates(i, j)
+    plain = replace(job.options, linkage="ignorable", control=False, trust=1.0)
+    keep = _stage(job, "pattern")
+    pattern = _fit(replace(job, options=replace(plain, data=PatternOnly()), valid=None, watch=None, keep=keep))
+    known = None if keep is None else keep.read()  # the seed of the first stage, where that was drawn
+    seed = plain.seed if known is None else known.seed
+    problem, state = first_state(replace(job, options=replace(plain, seed=seed), watch=None))
+    rates = pattern.posterior.rates(*job.cells.pairs())
     link = quadratic(rates).start()
     observed = replace(problem.observed, group=link.group(rates))
     law = replace(problem.law, pattern_fixed=True)
-    shared = replace(fitted.state.shared, linkage=link)
+    sides = tuple(
+        replace(side, pattern=fitted.pattern)
+        for side, fitted in zip(state.sides, pattern.posterior.state.sides, strict=True)
+    )
+    began = Progress(State((sides[0], sides[1]), replace(state.shared, linkage=link)))
     job = replace(job, keep=_stage(job, "variance"))
     progress = None if job.keep is None else job.keep.start()
-    return _finish(job, law, observed, progress or Progress(State(fitted.state.sides, shared)))
+    return _finish(job, law, observed, progress or began)
 
 
 def _stage(job: Job, name: str) -> Checkpoint | None:

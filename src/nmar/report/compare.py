@@ -1,45 +1,44 @@
-"""Is the missingness worth modelling? Ignorable, two-stage, coupled and control, on the same cells.
+"""Is the missingness worth modelling? Coupled models and three controls, on the same cells.
 
-Enters: cells. Leaves: a :class:`~nmar.report.comparison.Comparison` with one row per fit. The honest gain of
-modelling missingness is coupled − control, since part of any gain over the ignorable model is only a heavier
-tail (theory.md, Control).
+Enters: cells. Leaves: a :class:`~nmar.report.comparison.Comparison` with one row per fit. What modelling the
+missingness is worth is coupled − best control: a gain over the ignorable model may be a heavier tail, or rows and
+columns of unequal noise, whatever is missing (theory.md, Control).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from nmar.data.cells import Cells
-from nmar.data.split import split as split_cells
 from nmar.fit.options import Options
 from nmar.fit.stop import StopRule
 from nmar.fit.train import train as fit_model
 from nmar.models.settings import Factorization, Settings
-from nmar.prob.linkage import Linkage, linkage
-from nmar.report.comparison import Comparison, Entry, Key, Setting, Summary
+from nmar.prob.linkage import Linkage
+from nmar.report.comparison import BLIND, TAIL, TWO_STAGE, Comparison, Entry, Key, Setting, Summary
+from nmar.report.names import data_named, label, linkage_named
+from nmar.report.parts import Parts, Split
 from nmar.report.progress import progress
-from nmar.report.scoring import Array, as_cells, score
+from nmar.report.scoring import Scores, score
 
 __all__ = ["compare"]
 
 log = logging.getLogger("nmar")
 
-TWO_STAGE = "two-stage"
-
 
 def compare(
     cells: Any = None,
-    data: Settings | Sequence[Settings] | None = None,
-    linkages: Sequence[str | Linkage] = ("ignorable", "linear", "free"),
-    control: bool = True,
+    data: str | Settings | Sequence[str | Settings] | None = None,
+    linkages: str | Linkage | Sequence[str | Linkage] = ("ignorable", "free"),
+    control: bool | str = True,
     two_stage: bool = True,
-    seeds: int = 1,
+    seeds: int = 3,
     factors: int = 10,
     test: float = 0.2,
     valid: float = 0.01,
@@ -49,6 +48,7 @@ def compare(
     verbose: int = 0,
     seed: int = 0,
     *,
+    trust: float | str = 1.0,
     tol: float = 1e-4,
     train: Any = None,
     test_cells: Any = None,
@@ -58,21 +58,22 @@ def compare(
     """Fit the same data with and without a model of the missingness, and say what it is worth.
 
     For each data model and seed: the ignorable model, the two-stage baseline (Gaussian only), each coupled
-    linkage, and the tail-only control of each coupled linkage. All are scored on the same held-out cells,
-    which the missingness pattern is told to treat as neither observed nor missing.
+    linkage, and of each coupled linkage the tail-only and the blind control. All are scored on the same held-out
+    cells, which the missingness pattern is told to treat as neither observed nor missing.
 
     Parameters
     ----------
     cells : Cells, scipy sparse matrix, or dense array with NaN where missing
-    data : data model or list of them, default ``Factorization(10)``
-    linkages : names or linkages; the ignorable one is always fitted, it is the yardstick
-    control : fit the tail-only control of each coupled linkage
+    data : data model or list of them, default ``Factorization(10)``; names such as "factorization:10" will do
+    linkages : linkages or names ("free", "linear:0.3", "free,s=8"); the ignorable one is always fitted
+    control : True fits both controls of each coupled linkage; "tail" or "blind" only that one; False none
     two_stage : fit the two-stage baseline where the data model is Gaussian
-    seeds : number of random splits, ``seed``, ``seed + 1`` …; gains are averaged over them
+    seeds : number of repetitions, each with a split and a start of its own: ``seed``, ``seed + 1`` …
     factors : components of the missingness pattern
     test, valid : shares of the cells held out for the scores and for stopping; ``valid=0`` stops on the bound
     max_iter, tol, n_jobs, backend : as in :class:`nmar.CCPF`
     verbose : 0 is silent, 1 shows progress on a terminal
+    trust : how far the coupled models believe the pattern, as in :class:`nmar.CCPF`
     train, test_cells, valid_cells : a split of your own instead; seeds then change the starting points only
     name : what to call the data in tables
 
@@ -84,139 +85,127 @@ def compare(
     --------
     >>> import nmar
     >>> cells, truth = nmar.simulate(shape=(60, 40), data=nmar.Factorization(2), density=0.2, seed=0)
-    >>> data = nmar.Factorization(2)
-    >>> result = nmar.compare(cells, data, ["linear"], factors=2, max_iter=5, two_stage=False)
+    >>> result = nmar.compare(cells, "factorization:2", ["linear"], factors=2, max_iter=5, seeds=1)
     >>> [(row.linkage, row.control) for row in result.rows]
-    [('ignorable', False), ('linear', False), ('linear', True)]
+    [('ignorable', ''), ('two-stage', ''), ('linear', ''), ('linear', 'tail'), ('linear', 'blind')]
     """
     if int(seeds) != seeds or seeds < 1:
-        raise ValueError(f"seeds={seeds!r}; give the number of random splits, at least 1")
+        raise ValueError(f"seeds={seeds!r}; give the number of repetitions, at least 1")
     parts = Parts.of(cells, train, test_cells, valid_cells)
-    models = _models(data)
-    stop = StopRule(max_iter, tol)
-    common: dict[str, Any] = {"factors": factors, "n_jobs": n_jobs, "backend": backend, "stop": stop}
+    common: dict[str, Any] = {"factors": factors, "n_jobs": n_jobs, "backend": backend}
+    common["stop"] = StopRule(max_iter, tol)
+    chosen = [linkages] if isinstance(linkages, str | Linkage) else list(linkages)
+    wanted = Wanted(_coupled(chosen), _controls(control), two_stage or TWO_STAGE in chosen, trust, common)
+    splits = [parts.split(test, valid, seed + k) for k in range(seeds)]
+    plan = [one for model in _models(data) for one in wanted.plan(model, splits[0].train)]
+    runner = Runner(verbose, seeds * len(plan))
     entries: dict[Key, list[Entry]] = {}
-    tested: list[Cells] = []
-    first: Split | None = None
-    for now in range(seed, seed + seeds):
-        part = parts.split(test, valid, now)
-        first = first or part
-        tested.append(part.test)
-        for model in models:
-            for key, link in _plan(model, part.train, linkages, control, two_stage):
-                options = Options(model, link, control=key.control, seed=now, **common)
-                entries.setdefault(key, []).append(_fit(part, options, verbose, str(key)))
-    assert first is not None
-    setting = Setting(name, seed, seeds, factors, max_iter, *_sizes(first), parts.given)
-    whole = parts.whole if parts.whole is not None else first.train
-    return Comparison(Summary.of(whole), setting, entries, tuple(tested))
+    for k, part in enumerate(splits):
+        for key, options in plan:
+            entry = runner.entry(part, key, replace(options, seed=seed + k), entries)
+            entries.setdefault(key, []).append(entry)
+    setting = Setting(name, seed, seeds, factors, max_iter, *splits[0].sizes(), parts.given)
+    whole = parts.whole if parts.whole is not None else splits[0].train
+    tested = tuple(part.test for part in splits)
+    return Comparison(Summary.of(whole), setting, entries, tested, dict(plan))
 
 
-class Split(NamedTuple):
-    """Who trains, who stops, who judges."""
-
-    train: Cells
-    valid: Cells | None
-    test: Cells
+# --- what to fit --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """Where splits come from: cells to be split at random, or parts the user made."""
+@dataclass(frozen=True)
+class Wanted:
+    """Which fits each data model gets."""
 
-    whole: Cells | None
-    train: Cells | None = None
-    test: Cells | None = None
-    valid: Cells | None = None
+    linkages: tuple[Linkage, ...]
+    controls: tuple[str, ...]
+    two_stage: bool
+    trust: float | str
+    common: dict[str, Any]
 
-    @classmethod
-    def of(cls, cells: Any, train: Any, test: Any, valid: Any) -> Parts:
-        """Check that one of the two was given."""
-        made = {"train": train, "test_cells": test, "valid_cells": valid}
-        parts = {k: None if v is None else as_cells(v, k) for k, v in made.items()}
-        if train is None and test is None and valid is None:
-            if cells is None:
-                raise ValueError("cells is None; pass cells to split, or train= and test_cells=")
-            return cls(as_cells(cells))
-        if train is None or test is None:
-            raise ValueError("a split of your own needs both train= and test_cells= (valid_cells= is optional)")
-        whole = None if cells is None else as_cells(cells)
-        return cls(whole, parts["train"], parts["test_cells"], parts["valid_cells"])
-
-    @property
-    def given(self) -> bool:
-        """Whether the user made the split."""
-        return self.train is not None
-
-    def split(self, test: float, valid: float, seed: int) -> Split:
-        """The parts for one seed."""
-        if self.train is not None and self.test is not None:
-            if self.valid is not None or valid == 0:
-                return Split(self.train, self.valid, self.test)
-            kept, stopping, _ = split_cells(self.train, 0.0, valid, seed)
-            return Split(kept, stopping, self.test)
-        assert self.whole is not None
-        if test <= 0:
-            raise ValueError(f"test={test!r}; some cells must be held out to compare on")
-        kept, stopping, held_out = split_cells(self.whole, test, valid, seed)
-        return Split(kept, stopping if len(stopping) else None, held_out)
+    def plan(self, model: Settings, cells: Cells) -> Iterator[tuple[Key, Options]]:
+        """The fits of one data model, in the order of the table."""
+        name = model.describe()
+        yield Key(name, "ignorable"), Options(model, "ignorable", **self.common)
+        if self.two_stage and model.build(cells).family == "gaussian":
+            yield Key(name, TWO_STAGE), Options(model, TWO_STAGE, **self.common)
+        for link in self.linkages:
+            text = label(link, self.trust)
+            yield Key(name, text), Options(model, link, trust=self.trust, **self.common)  # type: ignore[arg-type]
+            for control in self.controls:
+                yield Key(name, text, control), Options(model, link, control=control, **self.common)
 
 
-def _models(data: Settings | Sequence[Settings] | None) -> list[Settings]:
+def _models(data: Any) -> list[Settings]:
     if data is None:
         return [Factorization(10)]
-    models = list(data) if isinstance(data, Iterable) else [data]
+    given = [data] if isinstance(data, str) or not isinstance(data, Iterable) else list(data)
+    models = [data_named(one) if isinstance(one, str) else one for one in given]
+    strange = [one for one in models if not (hasattr(one, "build") and hasattr(one, "describe"))]
+    if strange:
+        raise ValueError(f"data={strange[0]!r} is not a data model; use nmar.Factorization(10) or 'factorization:10'")
     names = [model.describe() for model in models]
     if not models or len(set(names)) < len(names):
         raise ValueError(f"data={names}; give at least one data model, and each only once")
     return models
 
 
-def _plan(
-    model: Settings, cells: Cells, linkages: Sequence[str | Linkage], control: bool, two_stage: bool
-) -> Iterator[tuple[Key, str | Linkage]]:
-    """The fits of one data model, in the order of the table."""
-    name = model.describe()
-    chosen = [linkages] if isinstance(linkages, str | Linkage) else list(linkages)
-    coupled = {label(one): one for one in chosen if one != TWO_STAGE}
-    yield Key(name, "ignorable", False), "ignorable"
-    coupled.pop("ignorable", None)
-    if (two_stage or TWO_STAGE in chosen) and model.build(cells).family == "gaussian":
-        yield Key(name, TWO_STAGE, False), TWO_STAGE
-    for text, one in coupled.items():
-        yield Key(name, text, False), one
-        if control:
-            yield Key(name, text, True), one
+def _coupled(given: Sequence[str | Linkage]) -> tuple[Linkage, ...]:
+    """The linkages among them that couple values and counts, each once."""
+    found = [linkage_named(one, "linkages") if isinstance(one, str) else one for one in given if one != TWO_STAGE]
+    return tuple({label(one): one for one in found if one.couples}.values())
 
 
-def label(one: str | Linkage) -> str:
-    """A short name: "free", "linear(c=0.3)", "free+shift"."""
-    found = linkage(one)
-    c = getattr(found, "c", None)
-    fixed = f"(c={c:g})" if c is not None else ""
-    return f"{found.name}{fixed}" + (f"+{found.mean}" if found.mean else "")
+def _controls(control: bool | str) -> tuple[str, ...]:
+    known = {True: (TAIL, BLIND), False: (), TAIL: (TAIL,), BLIND: (BLIND,)}
+    if control not in known:
+        raise ValueError(f"control={control!r}; use True (both), 'tail', 'blind' or False")
+    return known[control]
 
 
-def _fit(part: Split, options: Options, verbose: int, text: str) -> Entry:
-    began = perf_counter()
-    with progress(verbose, options.stop.max_iter, text) as watch:
-        fitted = fit_model(part.train, options, valid=part.valid, hidden=part.test, watch=watch)
-    seconds = perf_counter() - began
-    scores = score(fitted.posterior, part.test)
-    log.info("%s: %.4f nats per cell in %.1f s", text, scores.predictive.mean(), seconds)
-    return Entry(fitted, scores, seconds)
+# --- fitting ------------------------------------------------------------------------------------------------
 
 
-def _sizes(part: Split) -> tuple[int, int, int, int]:
-    """Cells for training, stopping, judging; and how many of the last have no training cell on a line."""
-    row = np.isin(_ids(part.test, 0), _ids(part.train, 0))
-    col = np.isin(_ids(part.test, 1), _ids(part.train, 1))
-    stopping = 0 if part.valid is None else len(part.valid)
-    return len(part.train), stopping, len(part.test), int(np.sum(~(row & col)))
+@dataclass
+class Runner:
+    """Makes the fits one after the other and says which one is under way."""
+
+    verbose: int
+    total: int
+    done: int = 0
+
+    def entry(self, part: Split, key: Key, options: Options, before: dict[Key, list[Entry]]) -> Entry:
+        """A fit and its scores.
+
+        A control has the thinning that its coupled model chose on the same split; a coupled model that chose a trust
+        of 0 is the blind control already.
+        """
+        self.done += 1
+        if key.control:
+            coupled = before[key.coupled][-1]
+            law, fitted = coupled.fitted.posterior.law, coupled.fitted.posterior.state.shared.linkage
+            if key.control == BLIND and law.trust == 0.0:
+                return replace(coupled, seconds=0.0)
+            if isinstance(options.linkage, Linkage) and options.linkage.thinning == "auto":
+                options = replace(options, linkage=options.linkage.thinned(fitted.events))
+        return self._fit(part, options, f"{self.done} of {self.total}: {key}, seed {options.seed}")
+
+    def _fit(self, part: Split, options: Options, text: str) -> Entry:
+        log.info("fit %s", text)
+        began = perf_counter()
+        with progress(self.verbose, options.stop.max_iter, text) as watch:
+            fitted = fit_model(part.train, options, valid=part.valid, hidden=part.test, watch=watch)
+        seconds = perf_counter() - began
+        scores = _finite(score(fitted.posterior, part.test), text)
+        log.info("fit %s: %.4f nats per cell in %.1f s", text, scores.predictive.mean(), seconds)
+        return Entry(fitted, scores, seconds)
 
 
-def _ids(cells: Cells, axis: int) -> Array:
-    """The row or column id of each cell, as text where ids are of mixed kinds."""
-    ids, index = ((cells.row_ids, cells.row_index), (cells.col_ids, cells.col_index))[axis]
-    found = ids[index]
-    return found.astype(str) if found.dtype == object else found
+def _finite(scores: Scores, text: str) -> Scores:
+    bad = int(np.sum(~np.isfinite(scores.predictive)))
+    if bad:
+        raise ValueError(
+            f"fit {text}: the log density of {bad:,} held-out cells is not finite; are their values possible under"
+            " the data model's family?"
+        )
+    return scores

@@ -65,7 +65,7 @@ def linkage_curve(model: Any, levels: int = 12) -> LinkageCurve:
     found = posterior_of(model).state.shared.linkage
     if found.bins == "known":
         raise ValueError("the two-stage baseline has no latent count, hence no linkage to draw")
-    size = max(levels, found.levels)
+    size = max(levels, found.levels, found.starts[-1] if found.starts else 0)  # to the last bin
     probability = np.linspace(0.001, 0.999, 400)
     return LinkageCurve(
         found.name,

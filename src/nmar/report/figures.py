@@ -31,9 +31,12 @@ ROLES = {
     "c4": "#9c36b5",
     "c5": "#b08900",
     "c6": "#8a94a0",
+    "c7": "#c2255c",
+    "c8": "#5c940d",
 }
 BASELINES = {"ignorable": "c3", "two-stage": "c5"}
-SERIES = ("c1", "c2", "c4")
+CONTROLS = {"(blind)": "c4", "(tail)": "c7"}  # the end of a control's name
+SERIES = ("c1", "c2", "c8")
 STYLE = {
     "axes.edgecolor": ROLES["muted"],
     "axes.labelcolor": ROLES["ink"],
@@ -78,9 +81,10 @@ def new_axes(size: tuple[float, float] = (4.8, 3.3)) -> Any:
 
 
 def roles(names: Sequence[str]) -> list[str]:
-    """A colour for each name; baselines keep theirs in every figure, so do the others in their order."""
-    others = [name for name in names if name not in BASELINES]
-    return [ROLES[BASELINES.get(name) or SERIES[others.index(name) % len(SERIES)]] for name in names]
+    """A colour for each name; baselines and controls keep theirs in every figure, so do the others in their order."""
+    known = {name: BASELINES.get(name) or CONTROLS.get(name.rpartition(" ")[2]) for name in names}
+    others = [name for name in names if known[name] is None]
+    return [ROLES[known[name] or SERIES[others.index(name) % len(SERIES)]] for name in names]
 
 
 def _draw(ax: Any, paint: Callable[[Any], None]) -> Any:
@@ -91,6 +95,14 @@ def _draw(ax: Any, paint: Callable[[Any], None]) -> Any:
     return target
 
 
+def _from_zero(a: Any, lines: Sequence[Array]) -> None:
+    """An axis from 0, or a logarithmic one where the lines are far apart."""
+    if max(line.max() for line in lines) > 20.0 * min(line.min() for line in lines):
+        a.set_yscale("log")
+    else:
+        a.set_ylim(bottom=0)
+
+
 def linkage(curves: Sequence[LinkageCurve], ax: Any = None) -> Any:
     """φ(n), the factor of the dispersion, against the latent count."""
 
@@ -99,8 +111,9 @@ def linkage(curves: Sequence[LinkageCurve], ax: Any = None) -> Any:
         for one, color in zip(curves, roles([c.name for c in curves]), strict=True):
             a.plot(one.n, one.phi, "o-", ms=4.5, lw=1.8, color=color, label=one.name)
         a.set(xlabel="latent count n", ylabel="dispersion factor φ(n)")
-        a.set_xticks(curves[0].n[::2] if len(curves[0].n) > 8 else curves[0].n)
-        a.set_ylim(bottom=0)
+        longest = max((one.n for one in curves), key=len)
+        a.set_xticks(longest[:: -(-len(longest) // 8)])
+        _from_zero(a, [one.phi for one in curves])
         if len(curves) > 1:
             a.legend()
 
@@ -115,7 +128,7 @@ def expected_linkage(curves: Sequence[LinkageCurve], ax: Any = None) -> Any:
         for one, color in zip(curves, roles([c.name for c in curves]), strict=True):
             a.plot(one.probability, one.expected, lw=2, color=color, label=one.name)
         a.set(xlabel="P(observed)", ylabel="E[φ | observed]", xlim=(0, 1))
-        a.set_ylim(bottom=0)
+        _from_zero(a, [one.expected for one in curves])
         if len(curves) > 1:
             a.legend()
 

@@ -1,106 +1,120 @@
-"""A forest plot of gains as a hand-written SVG: intervals around dots, no drawing library needed."""
+"""A forest plot in HTML and CSS: every model's log likelihood less that of the best control, no drawing library needed.
+
+Names and numbers are text of the page, so that they keep their size on a narrow screen; only the bars are scaled.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from math import floor, log10
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from nmar.report.gains import Gain
 
 if TYPE_CHECKING:
-    from nmar.report.comparison import Row
+    from nmar.report.comparison import Comparison
 
-WIDTH, RIGHT, TOP, STEP = 860, 18, 34, 34
-
-
-class Mark(NamedTuple):
-    """One interval."""
-
-    place: int  # line of the plot
-    mean: float
-    se: float
-    offset: float  # above or below the middle of its line
-    role: str
+ROLES = {"coupled": "c1", "ignorable": "c3", "blind": "c4", "two-stage": "c5", "tail": "c7"}
+FARTHEST = 4.0  # times the reach of the coupled models: what is worse is marked at the edge
 
 
-def forest(rows: Sequence[Row]) -> str:
-    """Gains over ignorable (blue) and over the own control (orange), with two standard errors each way."""
-    shown = [row for row in rows if row.gain is not None]
-    if not shown:
-        return ""
-    several = len({row.data for row in rows}) > 1
-    names = [f"{row.data} · {row.name}" if several else row.name for row in shown]
-    begin = 30 + 7.6 * max(len(name) for name in names)  # room for the longest name
-    marks = [mark for k, row in enumerate(shown) for mark in _marks(k, row)]
-    low = min(0.0, *(m.mean - 2 * m.se for m in marks))
-    high = max(0.0, *(m.mean + 2 * m.se for m in marks))
-    low, high = low - 0.04 * (high - low), high + 0.04 * (high - low)
-    ticks = _ticks(low, high)
-    scale = (WIDTH - begin - RIGHT) / ((high - low) or 1.0)
-    height = TOP + STEP * len(shown) + 34
+@dataclass(frozen=True)
+class Mark:
+    """One line of the plot."""
 
-    def x(value: float) -> float:
-        return begin + (value - low) * scale
+    name: str
+    kind: str
+    gain: Gain | None  # None: the best control itself
 
-    parts = [_legend(begin), *(_tick(x(t), t, height) for t in ticks)]
-    for k, (row, name) in enumerate(zip(shown, names, strict=True)):
-        fill = "var(--muted)" if row.control else "var(--ink)"
-        at = f'x="{begin - 14:.1f}" y="{_y(k) + 4.5}"'
-        parts.append(f'<text {at} text-anchor="end" fill="{fill}">{escape(name)}</text>')
-    parts += [_interval(x, mark) for mark in marks]
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="gains with two standard errors"'
-        f' style="font:13px var(--sans)">{"".join(parts)}</svg>'
-    )
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Two standard errors each way."""
+        if self.gain is None:
+            return 0.0, 0.0
+        return self.gain.mean - 2 * self.gain.se, self.gain.mean + 2 * self.gain.se
 
 
-def _marks(place: int, row: Row) -> list[Mark]:
-    over = Mark(place, row.gain or 0.0, row.gain_se or 0.0, 0.0, "c6" if row.control else "c1")
-    if row.gain_over_control is None or row.gain_over_control_se is None:
-        return [over]
-    return [
-        over._replace(offset=-6.0),
-        Mark(place, row.gain_over_control, row.gain_over_control_se, 6.0, "c2"),
-    ]
+def forest(result: Comparison) -> str:
+    """One plot per data model: differences from its best control with two standard errors each way."""
+    models = list(dict.fromkeys(key.data for key in result.entries))
+    drawn = []
+    for model in models:
+        marks = _marks(result, model)
+        if marks:
+            title = f"<h4>{escape(model)}</h4>" if len(models) > 1 else ""
+            drawn.append(title + _plot(marks))
+    return "".join(drawn)
 
 
-def _y(place: int) -> float:
-    return TOP + STEP * (place + 0.5)
+def _marks(result: Comparison, model: str) -> list[Mark]:
+    best = result.best_control(model)
+    if best is None:
+        return []
+    keys = [key for key in result.entries if key.data == model]
+    order = ("coupled", "blind", "two-stage", "tail", "ignorable")
+    keys.sort(key=lambda key: order.index(key.kind))
+    return [Mark(result.name(key), key.kind, None if key == best else result.difference(key, best)) for key in keys]
 
 
-def _interval(x: object, mark: Mark) -> str:
-    y, color = _y(mark.place) + mark.offset, f"var(--{mark.role})"
-    left, middle, right = (x(mark.mean + k * mark.se) for k in (-2, 0, 2))  # type: ignore[operator]
-    return (
-        f'<line x1="{left:.1f}" x2="{right:.1f}" y1="{y}" y2="{y}" stroke="{color}" stroke-width="2.5"'
-        f' stroke-linecap="round"/><circle cx="{middle:.1f}" cy="{y}" r="4.5" fill="{color}"/>'
-    )
+def _plot(marks: Sequence[Mark]) -> str:
+    low, high = limits(marks)
+    rows = "".join(_row(mark, low, high) for mark in marks)
+    labels = [(_at(tick, low, high), _number(tick)) for tick in ticks(low, high)]
+    axis = "".join(f'<span style="left:{place:.2f}%">{text}</span>' for place, text in labels)
+    below = f'<div class="axis"><span class="key"></span><div class="track">{axis}</div></div>'
+    return f'<div class="forest" role="table">{rows}{below}</div>'
 
 
-def _tick(x: float, value: float, height: float) -> str:
-    zero = abs(value) < 1e-12
-    stroke = 'stroke="var(--muted)"' if zero else 'stroke="var(--grid)"'
-    text = "0" if zero else f"{value:+.4g}".replace("-", "−")
-    return (
-        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{height - 26}" {stroke}/>'
-        f'<text x="{x:.1f}" y="{height - 8}" text-anchor="middle" fill="var(--muted)">{text}</text>'
-    )
-
-
-def _legend(begin: float) -> str:
-    items = (("c1", "over ignorable"), ("c2", "over its control"), ("c6", "control itself"))
-    return "".join(
-        f'<circle cx="{begin + 140 * k + 5:.1f}" cy="13" r="4.5" fill="var(--{role})"/>'
-        f'<text x="{begin + 140 * k + 16:.1f}" y="17.5" fill="var(--ink)">{text}</text>'
-        for k, (role, text) in enumerate(items)
-    )
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers within the range."""
+def limits(marks: Sequence[Mark]) -> tuple[float, float]:
+    """The range of the axis: all intervals, unless that would hide those of the coupled models."""
+    ends = [end for mark in marks for end in mark.ends]
+    reach = FARTHEST * max([abs(e) for m in marks if m.kind == "coupled" for e in m.ends], default=0.0)
+    low, high = min(ends), max(ends)
+    if reach > 0:
+        low, high = max(low, -reach), min(high, reach)
     span = (high - low) or 1e-4
-    raw = span / 5
+    return low - 0.05 * span, high + 0.05 * span
+
+
+def _row(mark: Mark, low: float, high: float) -> str:
+    zero = f'<i class="zero" style="left:{_at(0.0, low, high):.2f}%"></i>'
+    name = f'<span class="name">{escape(mark.name)}</span>'
+    if mark.gain is None:
+        bar, text = f'<i class="dot hollow" style="left:{_at(0.0, low, high):.2f}%"></i>', "the best control"
+    else:
+        bar, text = _bar(mark, low, high), str(mark.gain).replace("-", "−")
+    color = f"--role:var(--{ROLES[mark.kind]})"
+    return (
+        f'<div class="line" role="row" style="{color}"><span class="key"></span>{name}'
+        f'<span class="number">{text}</span><div class="track">{zero}{bar}</div></div>'
+    )
+
+
+def _bar(mark: Mark, low: float, high: float) -> str:
+    assert mark.gain is not None
+    begin, end = (min(max(_at(e, low, high), 0.0), 100.0) for e in mark.ends)
+    bar = f'<i class="bar" style="left:{begin:.2f}%;width:{max(end - begin, 0.0):.2f}%"></i>'
+    if low <= mark.gain.mean <= high:
+        return bar + f'<i class="dot" style="left:{_at(mark.gain.mean, low, high):.2f}%"></i>'
+    left = mark.gain.mean < low
+    side = "left:0" if left else "right:0"
+    return f'<i class="arrow" style="{side}">{"◀" if left else "▶"}</i>'
+
+
+def _at(value: float, low: float, high: float) -> float:
+    return 100.0 * (value - low) / (high - low)
+
+
+def _number(value: float) -> str:
+    return "0" if abs(value) < 1e-12 else f"{value:+.4g}".replace("-", "−")
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """About four round numbers within the range."""
+    raw = (high - low) / 4
     power = 10.0 ** floor(log10(raw))
-    step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * 0.999)
     first, last = -floor(-low / step), floor(high / step)
     return [k * step for k in range(first, last + 1)]

@@ -7,19 +7,22 @@ installed; without it the page holds the tables and says how to get the rest.
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Callable
 from html import escape
 from importlib import metadata, resources
 from typing import Any
 
 from nmar.data.cells import Cells
+from nmar.models.coupled import Law
+from nmar.prob.linkage import Linkage
 from nmar.report import curves, figures
-from nmar.report.comparison import Comparison, Entry, Key
-from nmar.report.forest import forest
+from nmar.report.comparison import Comparison, Key
+from nmar.report.forest import ROLES, forest
 from nmar.report.missingness import residual_test
-from nmar.report.notes import METHODS
+from nmar.report.names import setting
+from nmar.report.notes import CONTROLS, METHODS
 from nmar.report.scoring import Scores, score
+from nmar.report.tables import comparison_table, control_table, minus
 
 Figure = tuple[str, str, Callable[[], Any]]  # title, caption, what draws it
 
@@ -31,12 +34,9 @@ def comparison_page(result: Comparison) -> str:
         f'<section class="verdict" aria-label="verdict">{_verdict(result)}</section>',
         _facts(_data_facts(result)),
         "<h2>Held-out log likelihood</h2>",
-        f"<p>{_split_words(result)} Higher is better; gains are paired by cell, ± one standard error.</p>",
+        f"<p>{_split_words(result)} Higher is better; ± one standard error.</p>",
         f'<div class="card scroll">{comparison_table(result)}</div>',
-        '<figure class="card forest"><h3>Gains in nats per cell</h3><div'
-        f' class="scroll">{forest(result.rows)}</div>'
-        "<figcaption>Bars reach two standard errors each way. A coupled model whose gain over its control"
-        " does not clear zero has shown no gain from the missingness.</figcaption></figure>",
+        _against(result),
         _figures(_comparison_figures(result)),
         _methods(),
     ]
@@ -81,48 +81,24 @@ def _version(name: str) -> str:
         return "not installed"
 
 
-def comparison_table(result: Comparison) -> str:
-    """The rows as fitted, the best one marked."""
-    heads = ("log likelihood", "plug-in", "over ignorable", "over control", "RMSE", "seconds")
-    head = "".join(f"<th>{h}</th>" for h in heads)
-    body, best, previous = [], result.best(), None
-    several = len({row.data for row in result.rows}) > 1
-    for row in result.rows:
-        if several and row.data != previous:
-            body.append(f'<tr class="group"><th colspan="{len(heads) + 2}">{escape(row.data)}</th></tr>')
-        previous = row.data
-        kind = "best" if row is best else "control" if row.control else ""
-        badge = '<span class="badge">best</span>' if row is best else ""
-        values = (
-            _with_se(f"{row.log_likelihood:.4f}", row.se),
-            _minus(f"{row.plugin:.4f}"),
-            _gain(row.gain, row.gain_se),
-            _gain(row.gain_over_control, row.gain_over_control_se),
-            f"{row.rmse:.4f}",
-            f"{row.seconds:.1f}",
-        )
-        cells = "".join(f"<td>{v}</td>" for v in values)
-        body.append(
-            f'<tr class="{kind}"><th scope="row">{escape(row.name)}{badge}</th>{cells}'
-            f'<td class="last">{row.n_iter} <span class="se">{escape(row.stop_reason)}</span></td></tr>'
-        )
-    return (
-        f'<table><thead><tr><th>model</th>{head}<th class="last">sweeps</th></tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table>"
+def _against(result: Comparison) -> str:
+    """Coupled models against the controls: table, plot, and what each control would mean."""
+    if all(row.best_control is None for row in result.rows):
+        return ""
+    meanings = "".join(
+        f'<div style="--role:var(--{ROLES[kind]})"><h3><span class="key"></span>{name}</h3><p>{what}</p>'
+        f'<p class="note">If it wins: {meaning}</p></div>'
+        for kind, name, what, meaning in CONTROLS
     )
-
-
-def _with_se(text: str, se: float) -> str:
-    return f'{_minus(text)} <span class="se">± {se:.4f}</span>'
-
-
-def _minus(text: str) -> str:
-    """A hyphen before a digit becomes a minus sign."""
-    return re.sub(r"-(?=\d)", "−", text)
-
-
-def _gain(mean: float | None, se: float | None) -> str:
-    return "–" if mean is None or se is None else _with_se(f"{mean:+.4f}", se)
+    return (
+        "<h2>Against the best control</h2>"
+        "<p>The gain that counts: coupled − best control, in nats per cell, paired by cell.</p>"
+        f'<div class="card scroll">{control_table(result)}</div>'
+        '<figure class="card"><h3>Log likelihood less that of the best control</h3>'
+        f"{forest(result)}<figcaption>Nats per cell; bars reach two standard errors each way. A coupled model whose bar"
+        " does not clear zero has shown no gain from the missingness. Arrows: beyond the axis.</figcaption></figure>"
+        f'<div class="controls">{meanings}</div>'
+    )
 
 
 def _facts(facts: list[tuple[str, str]]) -> str:
@@ -130,7 +106,14 @@ def _facts(facts: list[tuple[str, str]]) -> str:
 
 
 def _verdict(result: Comparison) -> str:
-    return "".join(f"<p>{_minus(escape(line))}</p>" for line in result.verdict().splitlines())
+    found, several = [], len(result.verdict.findings) > 1
+    for one in result.verdict.findings:
+        data = f"<strong>{escape(one.data)}</strong>: " if several else ""
+        found.append(
+            f"<p>{data}{minus(escape(one.text))}</p><p>Recommended: <strong>{escape(one.recommended)}</strong></p>"
+            f"<pre><code>{escape(one.line)}</code></pre>"
+        )
+    return "".join(found)
 
 
 def _data_facts(result: Comparison) -> list[tuple[str, str]]:
@@ -139,8 +122,8 @@ def _data_facts(result: Comparison) -> list[tuple[str, str]]:
         ("rows × columns", f"{about.rows:,} × {about.cols:,}"),
         ("observed cells", f"{about.observed:,}"),
         ("density", f"{about.density:.2%}"),
-        ("values", f"{about.mean:.3g} <small>± {about.sd:.3g}</small>"),
-        ("range", f"{about.low:.4g} … {about.high:.4g}".replace("-", "−")),
+        ("values", f"{minus(f'{about.mean:.3g}')} <small>± {about.sd:.3g}</small>"),
+        ("range", minus(f"{about.low:.4g} … {about.high:.4g}")),
         ("held-out cells", f"{how.n_test:,} <small>{'× ' + str(how.seeds) if how.seeds > 1 else ''}</small>"),
     ]
 
@@ -149,7 +132,9 @@ def _split_words(result: Comparison) -> str:
     how = result.setting
     origin = "A split given by the user" if how.given else f"A random split of the observed cells (seed {how.seed})"
     if how.seeds > 1:
-        origin = f"{how.seeds} random splits (seeds {how.seed}–{how.seed + how.seeds - 1})"
+        several = f"{how.seeds} starts" if how.given else f"{how.seeds} random splits, each with a start of its own"
+        origin = f"{origin if how.given else ''}{' and ' if how.given else ''}{several}"
+        origin += f" (seeds {how.seed}–{how.seed + how.seeds - 1})"
     cold = f", {how.cold:,} of them in a row or column without any training cell" if how.cold else ""
     stopping = f"{how.n_valid:,} to stop on, " if how.n_valid else ""
     return (
@@ -166,12 +151,22 @@ def _model_facts(model: Any) -> list[tuple[str, str]]:
     facts = [
         ("rows × columns", f"{len(known.rows):,} × {len(known.cols):,}"),
         ("family", escape(law.family.name)),
-        ("linkage", linkage + (" <small>control</small>" if law.control else "")),
+        ("linkage", linkage + _model_settings(law, shared.linkage)),
         ("dispersion", f"{known.dispersion:.4g}"),
         ("pattern components", str(law.pattern.factors)),
     ]
     reason = getattr(model, "stop_reason_", None)
     return facts + ([("sweeps", f"{model.n_iter_} <small>{escape(reason)}</small>")] if reason else [])
+
+
+def _model_settings(law: Law, linkage: Linkage) -> str:
+    """s, ω and whether it is a control, where they are not the usual ones."""
+    found = setting("s", [linkage.events])
+    if law.control:
+        found += ", tail-only control"
+    elif linkage.couples:
+        found += ", blind" if law.trust == 0.0 else setting("ω", [law.trust])
+    return f" <small>{found.removeprefix(', ')}</small>" if found else ""
 
 
 def _score_facts(found: Scores) -> list[tuple[str, str]]:
@@ -206,14 +201,15 @@ def _figures(wanted: list[Figure]) -> str:
 
 
 def _comparison_figures(result: Comparison) -> list[Figure]:
-    """Figures of the best data model, from the first seed's fits."""
+    """Figures of the best data model from the first seed's fits: all models, and the best control."""
     model, cells = result.best().data, result.test_cells[0]
-    first: dict[Key, Entry] = {k: v[0] for k, v in result.entries.items() if k.data == model and not k.control}
-    coupled = {k: e for k, e in first.items() if k.linkage not in ("ignorable", "two-stage")}
-    base = first[Key(model, "ignorable", False)].fitted.posterior
+    used = result.best_control(model)
+    first = {k: v[0] for k, v in result.entries.items() if k.data == model and (not k.control or k == used)}
+    coupled = {k: e for k, e in first.items() if k.kind in ("coupled", "blind")}
+    base = first[Key(model, "ignorable")].fitted.posterior
     found: list[Figure] = []
     if coupled:
-        lines = [curves.linkage_curve(e.fitted)._replace(name=k.linkage) for k, e in coupled.items()]
+        lines = [curves.linkage_curve(e.fitted)._replace(name=result.name(k)) for k, e in coupled.items()]
         found += _linkage_figures(lines)
     if len(cells) >= 20:
         bins = residual_test(base, cells).bins
@@ -225,7 +221,7 @@ def _comparison_figures(result: Comparison) -> list[Figure]:
                 lambda: figures.heteroscedasticity(bins),
             )
         )
-    named = [(k.linkage, e.fitted) for k, e in first.items()]
+    named = [(result.name(k), e.fitted) for k, e in first.items()]
     found.append(_calibration_figure([(n, curves.calibration(f, cells)) for n, f in named]))
     found.append(_trace_figure([(n, *curves.trace_of(f)) for n, f in named]))
     found.append(_activity_figure(curves.activity(base)))

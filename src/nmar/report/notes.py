@@ -2,6 +2,31 @@
 
 from __future__ import annotations
 
+CONTROLS = (  # kind, what it is, what it means if it is as good as the coupled model or better
+    (
+        "tail",
+        "Tail-only control",
+        "The same family and linkage, but all cells share one rate of counts: a mixture of scales that knows nothing"
+        " of which cells are missing.",
+        "Values have a heavier tail than the ignorable model allows, whatever is missing.",
+    ),
+    (
+        "two-stage",
+        "Two-stage baseline",
+        "The pattern is fitted alone until its bound settles; then a Gaussian whose log variance is a quadratic in"
+        " log E[Λ]. Gaussian models only.",
+        "The spread depends on P(observed), which is evidence that what is missing is linked to it; but a latent count"
+        " is not needed.",
+    ),
+    (
+        "blind",
+        "Blind control",
+        "The same model, starts and sweeps, but every row and column seems observed equally often; the values alone"
+        " shape its factors.",
+        "Rows and columns differ in noise, but not because of what is missing.",
+    ),
+)
+
 METHODS = (
     (
         "Held-out cells are hidden",
@@ -9,16 +34,11 @@ METHODS = (
         " told that they are missing when in truth they were kept back.",
     ),
     (
-        "The control",
-        "A coupled Gaussian is also a mixture of scales, so it has a heavier tail than the ignorable model."
-        " The control has the same family, the same linkage and the same mixture, but its counts share one"
-        " learned rate for all cells and know nothing of which cells are missing. What modelling the"
-        " missingness is worth is coupled − control.",
-    ),
-    (
-        "Two-stage",
-        "The pattern is fitted alone, then a Gaussian whose log variance is a quadratic in log E[Λ]:"
-        " heteroscedastic, but without a latent count. Gaussian models only.",
+        "The gain that counts",
+        "A coupled model can beat the ignorable one without any tie between values and missingness: by a heavier tail,"
+        " or because its counts describe rows and columns of unequal noise. Modelling the missingness helps where a"
+        " coupled model beats the best of the three controls. Where it does not, the best control is recommended: it"
+        " is a good heteroscedastic model in its own right.",
     ),
     (
         "Log likelihood",
@@ -28,9 +48,22 @@ METHODS = (
     ),
     (
         "Standard errors",
-        "Differences are paired cell by cell; ± is one standard error over cells, which are taken as"
-        " independent given the fits. With several seeds a cell that is tested twice counts once. The"
-        " verdict asks for 5 %, shared among the linkages that were tried.",
+        "Differences are paired cell by cell. ± is one standard error and has two parts, whose variances are added."
+        " Cells: dependence within rows and within columns is allowed for where it makes the error larger"
+        " (V_row + V_col − V_cell), and a cell that is tested in several splits counts once. Fits: each seed has a new"
+        " split and a new start, and the spread of the seeds' means beyond what their different cells explain is"
+        " divided by the number of seeds. So ± is at least the largest of the cell-wise error, the clustered one, and"
+        " the seeds' spread over √seeds. With one seed the second part is unknown and left out.",
+    ),
+    (
+        "The verdict",
+        "Each test is at 5 %, shared among the linkages that were tried, with fewer degrees of freedom where the error"
+        " rests on few seeds that disagree.",
+    ),
+    (
+        "s and ω",
+        "s: events for each recorded one (thinned counts); 1 is the paper's model. ω: how far the pattern is believed,"
+        " from 0, which is the blind control, to 1. Both are shown where they are not 1.",
     ),
     (
         "P(observed)",

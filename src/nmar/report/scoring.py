@@ -1,12 +1,10 @@
-"""How a fitted model does on held-out cells: log densities, errors, coverage, and paired differences.
+"""How a fitted model does on held-out cells: log densities, errors, coverage.
 
-Enters: posteriors and cells. Leaves: one number per cell, and means with standard errors. Nothing is drawn
-here.
+Enters: posteriors and cells. Leaves: one number per cell. Nothing is drawn here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -106,45 +104,3 @@ def coverage(probability: Array, levels: Array) -> Array:
     """Share of cells inside the central interval of each level, from their probability integrals."""
     off_center = np.sort(np.abs(probability - 0.5))
     return np.searchsorted(off_center, 0.5 * levels, side="right") / len(off_center)
-
-
-@dataclass(frozen=True)
-class Gain:
-    """A mean difference in nats per cell and its standard error."""
-
-    mean: float
-    se: float
-
-    @property
-    def z(self) -> float:
-        """Mean over standard error (0 where both are 0)."""
-        return self.mean / self.se if self.se > 0 else float(np.sign(self.mean)) * np.inf if self.mean else 0.0
-
-    def __str__(self) -> str:
-        return f"{self.mean:+.4f} ± {self.se:.4f}"
-
-
-def average(values: Sequence[Array], keys: Sequence[Array]) -> Gain:
-    """Mean over cells and its standard error, over one or several random splits.
-
-    Parameters
-    ----------
-    values : one array per seed, a number per test cell
-    keys : one array per seed that names the cells
-
-    Notes
-    -----
-    One seed: sd/√n. Several: the splits draw from the same cells, so their means are not independent.
-    Deviations are summed by cell first (a cell that is tested twice counts once), and the result is not
-    allowed to be smaller than the spread of the seeds' own means says.
-    """
-    if len(values) == 1:
-        return Gain(float(values[0].mean()), float(values[0].std(ddof=1) / np.sqrt(len(values[0]))))
-    means = np.array([v.mean() for v in values])
-    total = sum(len(v) for v in values)
-    overall = float(means.mean())
-    _, which = np.unique(np.concatenate(keys), return_inverse=True)
-    away = np.concatenate([v - overall for v in values])
-    by_cell = float(np.sqrt(np.sum(np.bincount(which, weights=away) ** 2))) / total
-    by_seed = float(means.std(ddof=1) / np.sqrt(len(means)))
-    return Gain(overall, max(by_cell, by_seed))

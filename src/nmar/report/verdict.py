@@ -1,138 +1,238 @@
 """What a comparison says, in words, and no more than it says.
 
-Choosing the best of several linkages and then testing it on the same cells favours it, so each test is at 5 %
-divided by the number of linkages (Bonferroni).
+A coupled model is judged against the best of three controls. Choosing the best of several linkages and then testing it
+on the same cells favours it, so each test is at 5 % divided by the number of linkages (Bonferroni).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scipy.stats import norm
-
-from nmar.report.scoring import Gain
+from nmar.report.gains import Gain
 
 if TYPE_CHECKING:
-    from nmar.report.comparison import Comparison, Key, Row
+    from nmar.report.comparison import Comparison, Key
 
 SMALL = 0.01  # nats per cell: one per cent of probability
+NEARLY_ALL = 0.9  # of the gain over the ignorable model
+
+NO_TRUST = "the pattern is trusted not at all, ω = 0, which is the blind control"
+
+MEANING = {  # of a control that is as good as the coupled model
+    "tail": "the values have a heavier tail than {family}, whatever is missing",
+    "two-stage": "the spread of the values depends on P(observed), but a latent count is not needed",
+    "blind": "rows and columns differ in noise, but not because of what is missing",
+}
 
 
-def verdict(result: Comparison) -> str:
-    """One or two sentences per data model, a line each."""
+@dataclass(frozen=True)
+class Finding:
+    """What is said about one data model.
+
+    Attributes
+    ----------
+    data : the data model
+    text : in words
+    helps : whether a coupled model beats the ignorable one and the best control
+    linked : whether the spread of the values was shown to go with P(observed): it helps, or two-stage wins
+    recommended : name of the model to use
+    line : the Python that fits it
+    """
+
+    data: str
+    text: str
+    helps: bool
+    linked: bool
+    recommended: str
+    line: str
+
+    def __str__(self) -> str:
+        return f"{self.text}\nRecommended: {self.recommended}\n    {self.line}"
+
+
+class Verdict(str):
+    """The words of all findings, and the one of the data model whose recommended fit scores best.
+
+    Attributes
+    ----------
+    findings : one per data model
+    helps, recommended, line : of the best data model
+    """
+
+    findings: tuple[Finding, ...]
+    helps: bool
+    recommended: str
+    line: str
+
+    @classmethod
+    def of(cls, findings: tuple[Finding, ...], best: int) -> Verdict:
+        """From what is said about each data model."""
+        several = len(findings) > 1
+        found = cls("\n".join(f"{one.data}: {one}" if several else str(one) for one in findings))
+        found.findings, chosen = findings, findings[best]
+        found.helps, found.recommended, found.line = chosen.helps, chosen.recommended, chosen.line
+        return found
+
+    def __call__(self) -> Verdict:
+        """Itself, so that ``result.verdict()`` reads like ``result.verdict``."""
+        return self
+
+
+def verdict(result: Comparison) -> Verdict:
+    """A few sentences per data model, and the model to use."""
     models = list(dict.fromkeys(key.data for key in result.entries))
-    found = [_of_model(result, model) for model in models]
-    if len(models) == 1:
-        return found[0]
-    return "\n".join(f"{model}: {text}" for model, text in zip(models, found, strict=True))
-
-
-def _of_model(result: Comparison, model: str) -> str:
-    coupled = [
-        key
-        for key in result.entries
-        if key.data == model and not key.control and key.linkage not in ("ignorable", "two-stage")
-    ]
-    if not coupled:
-        return "No coupled model was fitted, so there is nothing to say about the missingness."
-    level = float(norm.isf(0.025 / len(coupled)))
-    coupled.sort(key=lambda key: -_row(result, key).log_likelihood)
-    base, best = coupled[0]._replace(linkage="ignorable"), coupled[0]
-    if best._replace(control=True) not in result.entries:
-        return _without_control(best, result.difference(best, base), level)
-    tails = [key._replace(control=True) for key in coupled]
-    tail = max(tails, key=lambda key: _row(result, key).log_likelihood)
-    for key in coupled:  # one that helps on both counts, the best of them, before one that only looks best
-        if min(result.difference(key, other).z for other in (base, key._replace(control=True))) > level:
-            worse = result.difference(tail, key)
-            return _mixed(result, key, tail, worse) if worse.z > level else _helps(result, key, level)
-    if result.difference(tail, base).z > level:
-        return _only_tail(result, tail, base)
-    return _sentence(best.linkage, result.difference(best, base), result.difference(best, tails[0]), level)
-
-
-def _only_tail(result: Comparison, tail: Key, base: Key) -> str:
-    over, beyond = result.difference(tail, base), result.difference(tail._replace(control=False), tail)
-    return (
-        f"Only a heavier tail helps: the tail-only control of the {tail.linkage} linkage, which knows"
-        f" nothing of the missingness, gains {_amount(over.mean, over.se)} over the ignorable model; the"
-        f" coupled model differs from it by {beyond}. This is no evidence that the missingness matters."
+    cases = [Case(result, model) for model in models]
+    found = [case.judge() for case in cases]
+    place = result.ranked([used for used, _, _, _ in found])[0].data
+    findings = tuple(
+        Finding(case.data, text, helps, linked, result.name(used), result.line(used))
+        for case, (used, text, helps, linked) in zip(cases, found, strict=True)
     )
+    return Verdict.of(findings, models.index(place))
 
 
-def _mixed(result: Comparison, key: Key, tail: Key, worse: Gain) -> str:
-    beyond = result.difference(key, key._replace(control=True))
-    return (
-        f"Mixed: the {key.linkage} linkage gains {_amount(beyond.mean, beyond.se)} over its own tail-only"
-        f" control, but the control of the {tail.linkage} linkage, which knows nothing of the missingness, is"
-        f" better still by {_amount(worse.mean, worse.se)}. A heavier tail is worth more here than modelling"
-        " the missingness."
-    )
+Judged = tuple["Key", str, bool, bool]  # model to use, words, helps, linked
 
 
-def _helps(result: Comparison, key: Key, level: float) -> str:
-    over = result.difference(key, key._replace(linkage="ignorable"))
-    beyond = result.difference(key, key._replace(control=True))
-    text = (
-        f"Modelling the missingness helps: the {key.linkage} linkage gains {_amount(beyond.mean, beyond.se)}"
-        f" over its tail-only control, and {_amount(over.mean, over.se)} over ignoring the"
-        f" missingness.{_size(over)}"
-    )
-    two_stage = key._replace(linkage="two-stage")
-    if two_stage in result.entries:
-        text += " " + _against_two_stage(result.difference(key, two_stage), level)
-    return text
+class Case:
+    """One data model of a comparison, with the differences that decide."""
 
+    def __init__(self, result: Comparison, data: str) -> None:
+        self.result, self.data = result, data
+        keys = [key for key in result.entries if key.data == data]
+        self.base = next(key for key in keys if key.kind == "ignorable")
+        self.linkages = result.ranked([key for key in keys if key.kind == "coupled"])
+        self.controls = [key for key in keys if key.kind in MEANING]
+        self.control = result.best_control(data)
 
-def _row(result: Comparison, key: Key) -> Row:
-    return next(row for row in result.rows if (row.data, row.linkage, row.control) == key)
+    def over(self, one: Key, other: Key | None = None) -> Gain:
+        """Gain over another model, by default the ignorable one."""
+        return self.result.difference(one, other or self.base)
 
+    def judge(self) -> Judged:
+        """What to use and what to say."""
+        if not self.linkages:
+            used = self.control if self.control and self._beats_ignorable(self.control) else self.base
+            return used, "No coupled model was fitted, so there is nothing to say about the missingness.", False, False
+        lead, control, tests = self.linkages[0], self.control, len(self.linkages)
+        if control is None:
+            return self._without_control(lead)
+        for key in self.linkages:
+            beats = self.over(key, control).above_zero(tests) and self.over(key).above_zero(tests)
+            if beats and not self.result.blinded(key):
+                return self._helps(key, control)
+        if self._beats_ignorable(control):
+            return control, self._control_wins(lead, control), False, control.kind == "two-stage"
+        return self._undecided(lead, control)
 
-def _sentence(name: str, over: Gain, beyond: Gain, level: float) -> str:
-    if over.z < -level:
-        return (
-            f"Modelling the missingness hurts here: the best coupled model ({name}) is worse than ignoring"
-            f" it by {_amount(-over.mean, over.se)}. Use the ignorable model."
+    def _beats_ignorable(self, control: Key) -> bool:
+        return self.over(control).above_zero(len(self.controls))
+
+    def _helps(self, key: Key, control: Key) -> Judged:
+        name, over, beyond = self.result.name(key), self.over(key), self.over(key, control)
+        if not any(one.kind == "blind" for one in self.controls):
+            text = (
+                f"The {name} model gains {_amount(beyond)} over its controls, but no blind control was fitted, so this"
+                " cannot tell modelled missingness from rows and columns of unequal noise (control=True fits it)."
+            )
+            return key, text, False, control.kind == "two-stage"
+        text = (
+            f"Modelling the missingness helps: {name} gains {_amount(beyond)} over the best control,"
+            f" {self.result.name(control)}, and {_amount(over)} over ignoring the missingness."
         )
-    if over.z > level:
-        return (
-            f"The {name} linkage beats the ignorable model by {_amount(over.mean, over.se)}, but it cannot"
-            f" be told apart from its tail-only control (difference {beyond}): whether the missingness"
-            " matters is open."
+        return key, text + self._nearly_all(key, control) + _size(beyond), True, True
+
+    def _control_wins(self, lead: Key, control: Key) -> str:
+        beyond, name = self.over(lead, control), self.result.name(lead)
+        begins = "Modelling the missingness does not help:"
+        if self.result.blinded(lead):
+            begins = f"Modelling the missingness does not help ({NO_TRUST}):"
+        elif beyond.mean > 0:
+            begins = "No evidence that modelling the missingness helps; it does no better than a model in which"
+        meaning = MEANING[control.kind].format(family=self._family())
+        text = (
+            f"{begins} {meaning}. The best control, {self.result.name(control)}, gains"
+            f" {_amount(self.over(control))} over the ignorable model; {name} differs from it by {beyond}."
         )
-    if beyond.z > level:
+        if control.kind == "two-stage":
+            return (
+                text + " That the variance follows P(observed) is itself evidence that what is missing is linked to it."
+            )
+        return text + self._nearly_all(lead, control) + self._two_stage_too(control)
+
+    def _nearly_all(self, key: Key, control: Key) -> str:
+        """Whether noise by row and column accounts for the gain over the ignorable model."""
+        over = self.over(key)
+        if control.kind != "blind" or not over.above_zero():
+            return ""
+        share = self.over(control).mean / over.mean
+        if share < NEARLY_ALL:
+            return ""
+        found = f" ({100 * share:.0f} %)" if share < 0.995 else ""
+        return f" Nearly all of the gain over the ignorable model{found} is noise by row and column."
+
+    def _two_stage_too(self, control: Key) -> str:
+        """The spread may follow P(observed) even where another control explains more."""
+        two_stage = self.base._replace(linkage="two-stage")
+        if two_stage not in self.controls or not self._beats_ignorable(two_stage):
+            return ""
         return (
-            f"No net gain: the {name} linkage beats its tail-only control by"
-            f" {_amount(beyond.mean, beyond.se)}, so the missingness does tell something, but it does not"
-            f" beat the ignorable model (difference {over})."
+            f" The spread does depend on P(observed): two-stage gains {_amount(self.over(two_stage))} over the"
+            " ignorable model; but that is worth less."
         )
-    return (
-        f"No evidence that modelling the missingness helps: the best coupled model ({name}) differs from the"
-        f" ignorable one by {over} nats per cell, and from its tail-only control by {beyond}."
-    )
+
+    def _undecided(self, lead: Key, control: Key) -> Judged:
+        """No control beats the ignorable model, and no coupled model beats both."""
+        over, beyond, tests = self.over(lead), self.over(lead, control), len(self.linkages)
+        name, best = self.result.name(lead), self.result.name(control)
+        if self.result.blinded(lead):
+            return self.base, self._no_trust(over), False, False
+        if over.above_zero(tests):
+            text = (
+                f"Open: {name} beats the ignorable model by {_amount(over)}, but cannot be told apart from the best"
+                f" control, {best} (difference {beyond})."
+            )
+            return control if self.over(control).mean > 0 else self.base, text, False, False
+        if (-over).above_zero(tests):
+            text = f"Modelling the missingness hurts here: {name} is worse than ignoring it by {_amount(-over)}."
+        elif beyond.above_zero(tests):
+            text = (
+                f"No net gain: {name} beats the best control, {best}, by {_amount(beyond)}, but not the ignorable model"
+                f" (difference {over})."
+            )
+        else:
+            text = (
+                f"No evidence that modelling the missingness helps: {name} differs from the ignorable model by {over}"
+                f" nats per cell, and from the best control, {best}, by {beyond}."
+            )
+        return self.base, text, False, False
+
+    def _without_control(self, lead: Key) -> Judged:
+        over, tests, name = self.over(lead), len(self.linkages), self.result.name(lead)
+        if self.result.blinded(lead):
+            return (lead if over.above_zero(tests) else self.base), self._no_trust(over), False, False
+        if not (over.above_zero(tests) or (-over).above_zero(tests)):
+            text = f"No evidence that {name} helps: it differs from the ignorable model by {over}."
+            return self.base, text, False, False
+        better = over.mean > 0
+        text = (
+            f"The {name} model is {'better' if better else 'worse'} than the ignorable one by"
+            f" {_amount(over if better else -over)}. No control was fitted, so this cannot tell modelled missingness"
+            " from a heavier tail, or from rows and columns of unequal noise."
+        )
+        return (lead if better else self.base), text, False, False
+
+    def _no_trust(self, over: Gain) -> str:
+        return f"Modelling the missingness does not help: {NO_TRUST}; its gain over the ignorable model is {over}."
+
+    def _family(self) -> str:
+        name = self.result.entries[self.base][0].fitted.posterior.law.family.name
+        return "normal" if name == "gaussian" else f"the {name.replace('_', ' ')} family allows"
 
 
-def _without_control(best: Key, over: Gain, level: float) -> str:
-    if abs(over.z) <= level:
-        return f"No evidence that the {best.linkage} linkage helps: it differs from ignoring by {over}."
-    word = "better" if over.mean > 0 else "worse"
-    return (
-        f"The {best.linkage} linkage is {word} than the ignorable model by"
-        f" {_amount(abs(over.mean), over.se)}. No control was fitted, so this cannot tell modelled"
-        " missingness from a heavier tail."
-    )
-
-
-def _against_two_stage(gain: Gain, level: float) -> str:
-    if gain.z > level:
-        return f"A two-stage regression of the variance gets less (by {_amount(gain.mean, gain.se)})."
-    if gain.z < -level:
-        return f"A two-stage regression of the variance does better still (by {_amount(-gain.mean, gain.se)})."
-    return f"A two-stage regression of the variance does about as well (difference {gain})."
-
-
-def _amount(mean: float, se: float) -> str:
-    return f"{mean:.4f} ± {se:.4f} nats per cell"
+def _amount(gain: Gain) -> str:
+    return f"{gain.mean:.4f} ± {gain.se:.4f} nats per cell"
 
 
 def _size(gain: Gain) -> str:
