@@ -17,7 +17,7 @@ from nmar.data.cells import Cells
 from nmar.report import curves, figures
 from nmar.report.comparison import Comparison, Entry, Key
 from nmar.report.forest import forest
-from nmar.report.missingness import residual_test
+from nmar.report.missingness import residual_bins
 from nmar.report.notes import METHODS
 from nmar.report.scoring import Scores, score
 
@@ -216,7 +216,7 @@ def _comparison_figures(result: Comparison) -> list[Figure]:
         lines = [curves.linkage_curve(e.fitted)._replace(name=k.linkage) for k, e in coupled.items()]
         found += _linkage_figures(lines)
     if len(cells) >= 20:
-        bins = residual_test(base, cells).bins
+        bins = residual_bins(base, cells)
         found.append(
             (
                 "Residual variance against P(observed)",
