@@ -104,14 +104,15 @@ SIZE: dict[str, Draw] = {
     "low rank, 0.4, noise by row and column": partial(simulated, density=0.4, spread=0.5),
     "jester, 0.4, unequal lines, noise": partial(at_random, density=0.4, noisy=True, unequal=True),
     "simulate, 0.3, ignorable": partial(drawn, density=0.3, linkage=nmar.Ignorable()),
+    "jester, 0.4, unequal lines": partial(at_random, density=0.4, unequal=True),
 }
 POWER: dict[str, Draw] = {
     "simulate, 0.3, Linear(0.3)": partial(drawn, density=0.3, linkage=nmar.Linear(0.3)),
     "simulate, 0.7, Linear(0.3)": partial(drawn, density=0.7, linkage=nmar.Linear(0.3)),
     "simulate, 0.3, Free, falling": partial(drawn, density=0.3, linkage=nmar.Free(values=FALLING)),
-    "jester, 0.9, mask by noise, 0.25": partial(by_noise, density=0.9, tilt=0.25),
+    "jester, 0.9, mask by noise, 0.1": partial(by_noise, density=0.9, tilt=0.1),
+    "jester, 0.4, mask by noise, 0.05": partial(by_noise, density=0.4, tilt=0.05),
     "jester, 0.4, mask by noise, 0.25": partial(by_noise, density=0.4, tilt=0.25),
-    "jester, 0.4, mask by noise, 1": partial(by_noise, density=0.4, tilt=1.0),
     "jester, 0.9, mask by value, 0.25": partial(by_value, density=0.9, tilt=0.25),
     "jester, 0.4, mask by value, 0.25": partial(by_value, density=0.4, tilt=0.25),
 }
