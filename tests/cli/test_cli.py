@@ -129,7 +129,7 @@ def test_fit_of_controls_and_thinned_linkages(files: Path) -> None:
 def test_test(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--rank", "2", "--factors", "3", "--max-iter", "4", "--jobs", "1", "--quiet"]
     assert main(["test", str(files / "train.csv"), "-o", str(files / "bins.csv"), *arguments, *COLUMNS]) == 0
-    assert "chi2(1)" in capsys.readouterr().out and read(files / "bins.csv")
+    assert "F(1, " in capsys.readouterr().out and read(files / "bins.csv")
 
 
 def test_simulate_and_convert(tmp_path: Path) -> None:

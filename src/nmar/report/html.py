@@ -18,7 +18,7 @@ from nmar.prob.linkage import Linkage
 from nmar.report import curves, figures
 from nmar.report.comparison import Comparison, Key
 from nmar.report.forest import ROLES, forest
-from nmar.report.missingness import residual_test
+from nmar.report.missingness import residual_bins
 from nmar.report.names import setting
 from nmar.report.notes import CONTROLS, METHODS
 from nmar.report.scoring import Scores, score
@@ -212,7 +212,7 @@ def _comparison_figures(result: Comparison) -> list[Figure]:
         lines = [curves.linkage_curve(e.fitted)._replace(name=result.name(k)) for k, e in coupled.items()]
         found += _linkage_figures(lines)
     if len(cells) >= 20:
-        bins = residual_test(base, cells).bins
+        bins = residual_bins(base, cells)
         found.append(
             (
                 "Residual variance against P(observed)",

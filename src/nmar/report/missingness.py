@@ -1,17 +1,17 @@
 """Does the spread of the values depend on how likely they were to be observed? (the paper's figure 1a)
 
-Enters: cells. Leaves: a score test of held-out squared residuals against P(observed), and the residual
-variance in bins of P(observed).
+Enters: cells. Leaves: a test of held-out residuals against P(observed), valid where rows and columns differ in
+noise, and the residual variance in bins of P(observed).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2, rankdata
+from scipy.stats import rankdata
 
 from nmar.data.cells import Cells
 from nmar.data.split import split as split_cells
@@ -20,12 +20,15 @@ from nmar.fit.stop import StopRule
 from nmar.fit.train import train
 from nmar.models.settings import Factorization
 from nmar.posterior.posterior import Posterior, mean_and_variance
+from nmar.report.clustered import Regression, clustered_regression
 from nmar.report.progress import progress
 from nmar.report.scoring import as_cells, locate
 
 __all__ = ["Bin", "MissingnessTest", "missingness_test"]
 
 Array = NDArray[Any]
+
+LEAST_CELLS = 20
 
 
 @dataclass(frozen=True)
@@ -49,45 +52,44 @@ class MissingnessTest:
 
     Attributes
     ----------
-    statistic, df, p_value : score test with cells taken as independent (chi-squared)
-    clustered_statistic, clustered_p_value : the same with a variance that allows for dependence within rows
-        and within columns; the more cautious of the two
-    slope : change of the ratio of residual to expected variance from the least to the most likely observed
-        cells, relative to its mean
+    statistic, df, df_error, p_value : F of the trend, its degrees of freedom and its p-value. Valid where rows
+        and columns differ in noise for reasons that have nothing to do with the missingness
+    slope, slope_se : change of the residual standard deviation, in units of the expected one, from the least to
+        the most likely observed cells, relative to its mean; and its standard error
     bins : residual variance in equal-sized bins of P(observed)
     n_train, n_test : cells used
     """
 
     statistic: float
     df: int
+    df_error: int
     p_value: float
-    clustered_statistic: float
-    clustered_p_value: float
     slope: float
+    slope_se: float
     bins: tuple[Bin, ...]
     n_train: int
     n_test: int
 
     def text(self) -> str:
         """The result in words."""
-        found, chi = self.clustered_p_value < 0.05, f"chi2({self.df})"
-        cautious = self.clustered_statistic
         trend = "falls" if self.slope < 0 else "rises"
         says = "No evidence that the residual variance depends on P(observed), beyond what is expected."
-        if found:
+        if self.p_value < 0.05:
             says = f"The residual variance {trend} with P(observed), relative to what is expected."
+        if self.p_value < 0.05 and self.df > 1:
+            says = "The residual variance depends on P(observed), relative to what is expected."
         lines = [
             f"Residual variance against P(observed), {self.n_test:,} held-out cells",
             "",
-            f"  cells independent        {chi} = {self.statistic:8.2f}   p = {self.p_value:.3g}",
-            f"  rows, columns clustered  {chi} = {cautious:8.2f}   p = {self.clustered_p_value:.3g}",
-            f"  lowest bin               {self.bins[0]}",
-            f"  highest bin              {self.bins[-1]}",
+            f"  F({self.df}, {self.df_error}) = {self.statistic:.2f}   p = {self.p_value:.3g}",
+            f"  residual sd, least to most likely observed  {self.slope:+.1%} ± {self.slope_se:.1%}",
+            f"  lowest bin   {self.bins[0]}",
+            f"  highest bin  {self.bins[-1]}",
             "",
             says,
-            "Expected: by the ignorable model, its own uncertainty included. This is an association of the",
-            "spread with the chance of being observed; it is no proof of a cause, and says nothing about the",
-            "mean of the missing values. What modelling it is worth: nmar.compare().",
+            "Expected: by the ignorable model, its own uncertainty included. Rows and columns may differ in noise.",
+            "This is an association of the spread with the chance of being observed; it is no proof of a cause, and",
+            "says nothing about the mean of the missing values. What modelling it is worth: nmar.compare().",
         ]
         return "\n".join(lines)
 
@@ -113,10 +115,9 @@ def missingness_test(
     """Test whether the residual variance is linked to the probability of being observed.
 
     An ignorable Gaussian factorization and, apart from it, the missingness pattern are fitted to a training
-    split. Squared residuals of held-out cells, divided by the model's own predictive variance, are then
-    regressed on the rank of P(observed): Koenker's studentised version of the Breusch–Pagan score test. The
-    logarithm of the predictive variance is partialled out, so that lines with few cells, whose means are less
-    well known, do not count as heteroscedastic.
+    split. Absolute residuals of held-out cells, divided by the model's own predictive standard deviation, are
+    then regressed on the rank of P(observed): Glejser's form of the test for heteroscedasticity. The variance
+    of the slope allows for any dependence within rows and within columns (:mod:`nmar.report.clustered`).
 
     Parameters
     ----------
@@ -132,12 +133,18 @@ def missingness_test(
     -------
     MissingnessTest
 
+    Raises
+    ------
+    ValueError
+        if the values are all equal or no cell is missing, or if the held-out cells are fewer than 20 or lie in
+        fewer than 5 rows or columns: the p-value is always a number.
+
     Notes
     -----
     A small p-value shows an *association* between the spread of the observed values and the chance of being
     observed. It does not show that one causes the other, it is blind to a link of the mean, and it speaks of
-    observed cells only. The first p-value takes cells as independent given the fit; rows and columns that are
-    noisy on their own account break that, so a clustered one is given beside it.
+    observed cells only. On a bounded scale a link of the mean shows as one of the spread, because values near
+    an end of the scale spread less. Sizes and powers: docs/experiments/missingness_test.md.
 
     Examples
     --------
@@ -151,7 +158,10 @@ def missingness_test(
         raise ValueError(f"degree={degree!r}; use 1 (trend) or 2 (trend and bend)")
     if bins < 2:
         raise ValueError(f"bins={bins!r}; give at least 2")
-    kept, stopping, held_out = split_cells(as_cells(cells), test, valid, random_state)
+    cells = _testable(as_cells(cells))
+    kept, stopping, held_out = split_cells(cells, test, valid, random_state)
+    if len(held_out) < LEAST_CELLS:
+        raise ValueError(f"{len(held_out)} held-out cells are too few for a test; at least {LEAST_CELLS} are needed")
     options = Options(
         data=Factorization(rank),
         linkage="ignorable",
@@ -163,62 +173,69 @@ def missingness_test(
     )
     with progress(verbose, max_iter, "ignorable") as watch:
         fitted = train(kept, options, valid=stopping if len(stopping) else None, hidden=held_out, watch=watch)
-    return residual_test(fitted.posterior, held_out, bins, degree, len(kept))
-
-
-def residual_test(
-    posterior: Posterior, cells: Cells, bins: int = 100, degree: int = 1, n_train: int = 0
-) -> MissingnessTest:
-    """The test itself, for an ignorable posterior and cells it has not seen."""
-    if posterior.state.shared.linkage.name != "ignorable":
-        raise ValueError("the test needs residuals of an ignorable fit; this posterior is coupled already")
-    if len(cells) < 20:
-        raise ValueError(f"{len(cells)} held-out cells are too few for a test; at least 20 are needed")
-    at = locate(posterior, cells)
-    mean, variance = mean_and_variance(*at)
-    squared = (np.asarray(cells.values, np.float64) - mean) ** 2
-    probability = -np.expm1(-at.posterior.rates(at.row, at.col))
-    place = rankdata(probability) / len(cells) - 0.5
-    terms = np.stack([place**k for k in range(1, degree + 1)], axis=1)
-    nuisance = np.stack([np.ones(len(cells)), np.log(variance)], axis=1)
-    found = score_test(squared / variance, terms, nuisance, (at.row, at.col))
+    residuals = _residuals(fitted.posterior, held_out)
+    trend, mean = _trend(residuals, degree)
     return MissingnessTest(
-        *found,
-        bins=_bins(probability, squared, variance, min(bins, max(2, len(cells) // 10))),
-        n_train=n_train,
-        n_test=len(cells),
+        trend.statistic,
+        trend.df,
+        trend.df_error,
+        trend.p_value,
+        slope=float(trend.coefficient[0]) / mean,
+        slope_se=float(trend.error[0]) / mean,
+        bins=_bins(residuals, bins),
+        n_train=len(kept),
+        n_test=len(held_out),
     )
 
 
-def score_test(
-    ratio: Array, terms: Array, nuisance: Array, groups: tuple[Array, ...]
-) -> tuple[float, int, float, float, float, float]:
-    """Studentised score test of ``terms`` in a regression of ``ratio``, given ``nuisance``.
-
-    Returns statistic, degrees of freedom, p-value; statistic and p-value with clustered variance; and the
-    slope of the first term relative to the mean.
-    """
-    residual = ratio - nuisance @ np.linalg.lstsq(nuisance, ratio, rcond=None)[0]
-    terms = terms - nuisance @ np.linalg.lstsq(nuisance, terms, rcond=None)[0]
-    score, scale = terms.T @ residual, float(np.mean(residual**2))
-    gram, df = terms.T @ terms, terms.shape[1]
-    plain = float(score @ np.linalg.solve(gram * scale, score))
-    cautious = plain
-    for group in groups:
-        sums = np.stack([np.bincount(group - group.min(), weights=t * residual) for t in terms.T], axis=1)
-        cautious = min(cautious, float(score @ np.linalg.lstsq(sums.T @ sums, score, rcond=None)[0]))
-    slope = float(np.linalg.lstsq(terms, residual, rcond=None)[0][0] / ratio.mean())
-    return plain, df, float(chi2.sf(plain, df)), cautious, float(chi2.sf(cautious, df)), slope
+def _testable(cells: Cells) -> Cells:
+    """The cells, if they vary and some are missing."""
+    if len(cells) and np.ptp(cells.values) == 0.0:
+        raise ValueError(f"all {len(cells):,} values are {cells.values[0]:g}; without spread there is nothing to test")
+    if len(cells) == cells.shape[0] * cells.shape[1]:
+        raise ValueError("no cell is missing, so that P(observed) is 1 throughout and there is nothing to test")
+    return cells
 
 
-def _bins(probability: Array, squared: Array, variance: Array, count: int) -> tuple[Bin, ...]:
-    parts = np.array_split(np.argsort(probability, kind="stable"), count)
+class _Residuals(NamedTuple):
+    """What a posterior says about cells that it has not seen."""
+
+    row: Array
+    col: Array
+    rate: Array  # E[Λ]; P(observed) = 1 − exp(−Λ)
+    squared: Array  # (y − E[y])²
+    variance: Array  # predictive variance
+
+
+def _residuals(posterior: Posterior, cells: Cells) -> _Residuals:
+    at = locate(posterior, cells)
+    mean, variance = mean_and_variance(*at)
+    squared = (np.asarray(cells.values, np.float64) - mean) ** 2
+    return _Residuals(at.row, at.col, at.posterior.rates(at.row, at.col), squared, variance)
+
+
+def _trend(of: _Residuals, degree: int) -> tuple[Regression, float]:
+    """Regression of |y − E y| / sd(y) on powers of the rank of P(observed), and the mean of the former."""
+    place = rankdata(of.rate) / len(of.rate) - 0.5  # the rate ranks as P(observed) does, without its ties near 1
+    spread = np.sqrt(of.squared / of.variance)
+    terms = np.stack([place**k for k in range(1, degree + 1)], axis=1)
+    return clustered_regression(spread, terms, of.row, of.col), float(spread.mean())
+
+
+def residual_bins(posterior: Posterior, cells: Cells, count: int = 100) -> tuple[Bin, ...]:
+    """Residual and expected variance of held-out cells in bins of P(observed), of 10 cells at least."""
+    return _bins(_residuals(posterior, cells), count)
+
+
+def _bins(of: _Residuals, count: int) -> tuple[Bin, ...]:
+    count = min(count, max(2, len(of.rate) // 10))
+    parts = np.array_split(np.argsort(of.rate, kind="stable"), count)
     return tuple(
         Bin(
             (k + 0.5) / count,
-            float(probability[part].mean()),
-            float(squared[part].mean()),
-            float(variance[part].mean()),
+            float(-np.expm1(-of.rate[part]).mean()),
+            float(of.squared[part].mean()),
+            float(of.variance[part].mean()),
             len(part),
         )
         for k, part in enumerate(parts)
