@@ -113,8 +113,8 @@ class Options:
         open_trust = self.trust == "auto" and link.couples and not self.control
         found = {"factors": self.factors == "auto", "thinning": link.thinning == "auto" and link.couples}
         found["trust"] = open_trust
-        several = link.events > 1.0 and self.starts > 1 and self.method is None and not self.tail_only
-        found["start"] = several and link.learned and not any(found.values())
+        several = (link.events > 1.0 or found["thinning"]) and self.starts > 1 and self.method is None
+        found["start"] = several and link.learned and not self.tail_only and not open_trust
         return tuple(name for name, is_open in found.items() if is_open)
 
     @property

@@ -124,6 +124,7 @@ class Progress:
     best_score: float = float("-inf")
     seed: Any = None
     settings: tuple[tuple[str, Any], ...] = ()  # of the options, where they were left open
+    sweeps: int | None = None  # how many were found best on cells set aside
 
 
 @dataclass(frozen=True)

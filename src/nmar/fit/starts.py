@@ -45,6 +45,7 @@ class Job:
     watch: Watch | None
     control: Control
     keep: Checkpoint | None = None
+    keeps_best: bool = True  # the best state by validation is kept, not the last
 
     def around(self, law: Law, observed: Observed) -> Around:
         """The surroundings of a run."""

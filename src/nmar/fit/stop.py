@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nmar.fit.run import Trace
 
@@ -25,6 +25,10 @@ class StopRule:
     patience: int = 10
     valid_tol: float = 1e-5
     max_time: float | None = None
+
+    def after(self, sweeps: int) -> StopRule:
+        """The rule of a fit whose number of sweeps is known: only ``max_iter`` and ``max_time`` can end it earlier."""
+        return replace(self, max_iter=max(1, min(sweeps, self.max_iter)), tol=0.0, patience=self.max_iter)
 
     def __call__(self, trace: Trace) -> str | None:
         """A reason to stop, or None."""

@@ -104,7 +104,7 @@ def _fit(job: Job) -> Fitted:
     if progress is not None:
         job = replace(job, options=replace(job.options, seed=progress.seed, **dict(progress.settings)))
         problem = first_problem(job)
-        return _finish(job, problem.law, problem.observed, progress)
+        return _finish(_until(job, progress.sweeps), problem.law, problem.observed, progress)
     if job.options.left_open:
         return _fit_chosen(job)
     problem, state = first_state(job)
@@ -112,17 +112,26 @@ def _fit(job: Job) -> Fitted:
 
 
 def _fit_chosen(job: Job) -> Fitted:
-    """Decide what was left open; the run then begins where others begin, with the linkage of the best trial."""
+    """Decide what was left open, then fit all cells, from the start and for the number of sweeps that did best."""
     found = choose_settings(job)
     job = replace(job, options=found.options)
-    problem = first_problem(job)
-    state = with_linkage(problem.state, found.shared.linkage, found.shared.rate)
-    settings = tuple((name, getattr(found.options, name)) for name in ("factors", "trust"))
+    if found.start is None:
+        problem, state = first_state(job)
+    else:
+        problem = first_problem(job)
+        state = with_linkage(problem.state, found.start.linkage, found.start.rate)
+    settings = tuple((name, getattr(job.options, name)) for name in ("factors", "trust"))
     trace = Trace(before=found.seconds)
-    fitted = _finish(
-        job, problem.law, problem.observed, Progress(state, trace, seed=job.options.seed, settings=settings)
-    )
+    progress = Progress(state, trace, seed=job.options.seed, settings=settings, sweeps=found.sweeps)
+    fitted = _finish(_until(job, found.sweeps), problem.law, problem.observed, progress)
     return replace(fitted, choices=found.choices)
+
+
+def _until(job: Job, sweeps: int | None) -> Job:
+    """The job that ends after so many sweeps and keeps where it is then; as it is where none were chosen."""
+    if sweeps is None:
+        return job
+    return replace(job, options=replace(job.options, stop=job.options.stop.after(sweeps)), keeps_best=False)
 
 
 def _choose_linkage(
@@ -182,7 +191,7 @@ def _finish(job: Job, law: Law, observed: Observed, progress: Progress) -> Fitte
         if job.valid is not None:
             score = _score(Posterior(law, now.state, job.cells.rows, job.cells.cols), job.valid)
             now = replace(now, trace=replace(now.trace, valid=(*now.trace.valid, score)))
-            if score > now.best_score:
+            if job.keeps_best and score > now.best_score:
                 now = replace(now, best=now.state, best_score=score)
         if job.keep is not None and job.keep.due(now):
             job.keep.write(now)
