@@ -1,34 +1,96 @@
-"""Make the picture of the README: ``python docs/make_images.py``; needs the extras demo and report."""
+"""Make the pictures of the documentation: ``python docs/make_images.py [name …]``; needs the extras demo and report."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 import nmar
 from nmar.data import movielens
+from nmar.prob import counts
 from nmar.report import curves, figures
 
 FOLDER = Path(__file__).parent / "images"
 
 
-def main() -> None:
-    """Residual variance against P(observed) on MovieLens-small, and the fitted free linkage beside it."""
+COLORS = ("#4c6a92", "#c46a2b", "#3f8f5f")
+
+
+def page(height: float) -> tuple[Any, Any, Any]:
+    """A picture of two halves."""
+    with rc_context({**figures.STYLE, "figure.facecolor": "white"}):
+        found = Figure(figsize=(9.2, height), layout="constrained")
+        left, right = found.subplots(1, 2)
+    return found, left, right
+
+
+def ratings() -> None:
+    """Residual variance against P(observed) on MovieLens-small, and the fitted linkage beside it."""
     cells = movielens()
     train, valid, test = cells.split(test=0.2, valid=0.01, seed=0)
-    model = nmar.CCPF(linkage="free", random_state=0).fit(train, valid=valid, hidden=test)
+    model = nmar.CCPF(random_state=0).fit(train, valid=valid, hidden=test)
     result = nmar.missingness_test(cells, random_state=0, bins=60)
-    FOLDER.mkdir(exist_ok=True)
-    with rc_context({**figures.STYLE, "figure.facecolor": "white"}):
-        page = Figure(figsize=(9.2, 3.4), layout="constrained")
-        left, right = page.subplots(1, 2)
+    found, left, right = page(3.4)
     figures.heteroscedasticity(result.bins, left)
     left.set_title("MovieLens-small: spread against P(observed)", loc="left", fontsize=11)
     figures.expected_linkage([curves.linkage_curve(model)], right)
-    right.set_title("The fitted linkage (free)", loc="left", fontsize=11)
-    page.savefig(FOLDER / "movielens.png", dpi=110)
+    right.set_title("The fitted linkage", loc="left", fontsize=11)
+    found.savefig(FOLDER / "movielens.png", dpi=110)
+
+
+def thinning() -> None:
+    """The law of an observed cell's events, without and with thinning."""
+    found, *halves = page(3.0)
+    for axes, thinning, most in zip(halves, (1.0, 16.0), (8, 60), strict=True):
+        events = np.arange(1, most + 1)
+        for rate, color in zip((0.05, 0.5, 2.0), COLORS, strict=True):
+            log_weight, _ = counts.log_weights(np.log([rate]), "open", most, thinning)
+            chance = np.exp(log_weight[0] - counts.log_truncation(np.array(rate), thinning))
+            observed = 100 * -np.expm1(-rate)
+            axes.plot(
+                events, chance, color=color, marker="o", markersize=3, label=f"Λ = {rate:g}, observed {observed:.0f} %"
+            )
+        axes.set_xlabel("events e of an observed cell")
+        axes.set_title(f"s = {thinning:g}", loc="left", fontsize=11)
+    halves[0].set_ylabel("probability")
+    halves[0].legend(frameon=False, fontsize=9)
+    found.savefig(FOLDER / "thinning.png", dpi=110)
+
+
+def blind() -> None:
+    """A matrix whose rows are observed unequally often, and what the blind control makes of it."""
+    rng = np.random.default_rng(3)
+    rows, cols = 14, 30
+    often = np.linspace(0.9, 0.12, rows)
+    seen = rng.random((rows, cols)) < often[:, None]
+    seen[:, 0] = True
+    image = np.zeros((rows, cols))
+    each = round(seen.mean() * cols)
+    image[:, :each] = 1.0
+    found, left, right = page(3.0)
+    left.imshow(np.where(seen, 1.0, 0.0), cmap="Blues", vmin=-0.15, vmax=1.4, aspect="auto")
+    left.set_title("Coupled: rows miss unequally many cells", loc="left", fontsize=11)
+    right.imshow(image, cmap="Blues", vmin=-0.15, vmax=1.4, aspect="auto")
+    right.set_title("Blind: every row seems observed as often", loc="left", fontsize=11)
+    for axes in (left, right):
+        axes.set(xticks=[], yticks=[], xlabel="columns", ylabel="rows")
+        axes.grid(False)
+    found.savefig(FOLDER / "blind.png", dpi=110)
+
+
+PICTURES = {"movielens": ratings, "thinning": thinning, "blind": blind}
+
+
+def main() -> None:
+    """Make the pictures named, or all."""
+    FOLDER.mkdir(exist_ok=True)
+    for name in sys.argv[1:] or PICTURES:
+        PICTURES[name]()
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def model_arguments(parser: argparse.ArgumentParser, several: bool = False) -> N
 def trust_argument(parser: argparse.ArgumentParser) -> None:
     """How far the pattern is believed."""
     parser.add_argument(
-        "--trust", default="1", metavar="W", help="how far the pattern is believed, 0 to 1, or auto (1)"
+        "--trust", metavar="W", help="how far the pattern is believed, 0 to 1, or auto; auto where no linkage is named"
     )
 
 

@@ -13,7 +13,7 @@ from nmar.cli.names import LINKAGE_HELP, parse_data, parse_linkage, parse_trust
 HELP = "fit with and without a model of the missingness, print what it is worth, write a report"
 EXAMPLE = """\
   nmar compare movielens
-  nmar compare ratings.csv --row user --col item --value stars --linkage free,s=8 -o report.html
+  nmar compare ratings.csv --row user --col item --value stars --linkage free+tail,s=8 -o report.html
 """
 
 
@@ -27,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--linkage",
         action="append",
         metavar="NAME",
-        help=f"coupled {LINKAGE_HELP}; may be repeated (free)",
+        help=f"coupled {LINKAGE_HELP}; may be repeated (free+tail,s=16)",
     )
     trust_argument(parser)
     parser.add_argument("--no-control", action="store_true", help="leave out the tail-only and blind controls")
@@ -43,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Fit, print, write."""
     models = [parse_data(text) for text in args.data or ["factorization:10"]]
-    linkages = [parse_linkage(text) for text in args.linkage or ["free"]]
+    linkages = [parse_linkage(text) for text in args.linkage] if args.linkage else None
     _check_output(args.output)
     cells = read_cells(args.data_file, args)
     held_out = read_known(args.test_file, args, cells.rows, cells.cols) if args.test_file else None
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         backend=args.backend,
         verbose=0 if args.quiet else 1,
         seed=args.seed,
-        trust=parse_trust(args.trust),
+        trust="auto" if args.trust is None else parse_trust(args.trust),
         train=None if held_out is None else cells,
         test_cells=held_out,
         name=Path(args.data_file).name,

@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--valid", metavar="FILE", help="cells on which to stop; they are hidden from the pattern")
     parser.add_argument("--hidden", metavar="FILE", help="cells held out for later: neither observed nor missing")
     model_arguments(parser)
-    parser.add_argument("--linkage", default="free", metavar="NAME", help=f"{LINKAGE_HELP}; default free")
+    parser.add_argument("--linkage", metavar="NAME", help=f"{LINKAGE_HELP}; default free+tail,s=16")
     parser.add_argument(
         "--control", nargs="?", const="tail", choices=("tail", "blind"), help="fit a control instead: tail or blind"
     )
@@ -41,7 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fit and save."""
-    data, linkage = parse_data(args.data), parse_linkage(args.linkage)
+    data, linkage = parse_data(args.data), None if args.linkage is None else parse_linkage(args.linkage)
     cells = read_cells(args.data_file, args)
     parts = {
         name: read_known(path, args, cells.rows, cells.cols)
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         linkage=linkage,
         factors=args.factors,
         control=args.control or False,
-        trust=parse_trust(args.trust),
+        trust=None if args.trust is None else parse_trust(args.trust),
         max_iter=args.max_iter,
         tol=args.tol,
         backend=args.backend,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from nmar.data.cells import Cells
-from nmar.fit.options import Options
+from nmar.fit.options import Options, recommended
 from nmar.fit.stop import StopRule
 from nmar.fit.train import train as fit_model
 from nmar.models.settings import Factorization, Settings
@@ -35,7 +35,7 @@ log = logging.getLogger("nmar")
 def compare(
     cells: Any = None,
     data: str | Settings | Sequence[str | Settings] | None = None,
-    linkages: str | Linkage | Sequence[str | Linkage] = ("ignorable", "free"),
+    linkages: str | Linkage | Sequence[str | Linkage] | None = None,
     control: bool | str = True,
     two_stage: bool = True,
     seeds: int = 3,
@@ -48,7 +48,7 @@ def compare(
     verbose: int = 0,
     seed: int = 0,
     *,
-    trust: float | str = 1.0,
+    trust: float | str = "auto",
     tol: float = 1e-4,
     train: Any = None,
     test_cells: Any = None,
@@ -65,7 +65,8 @@ def compare(
     ----------
     cells : Cells, scipy sparse matrix, or dense array with NaN where missing
     data : data model or list of them, default ``Factorization(10)``; names such as "factorization:10" will do
-    linkages : linkages or names ("free", "linear:0.3", "free,s=8"); the ignorable one is always fitted
+    linkages : linkages or names ("free", "linear:0.3", "free+tail,s=8"); None: what :class:`nmar.CCPF` takes when it
+        is told none, a thinned free table with a tail. The ignorable one is always fitted
     control : True fits both controls of each coupled linkage; "tail" or "blind" only that one; False none
     two_stage : fit the two-stage baseline where the data model is Gaussian
     seeds : number of repetitions, each with a split and a start of its own: ``seed``, ``seed + 1`` …
@@ -73,7 +74,8 @@ def compare(
     test, valid : shares of the cells held out for the scores and for stopping; ``valid=0`` stops on the bound
     max_iter, tol, n_jobs, backend : as in :class:`nmar.CCPF`
     verbose : 0 is silent, 1 shows progress on a terminal
-    trust : how far the coupled models believe the pattern, as in :class:`nmar.CCPF`
+    trust : how far the coupled models believe the pattern; "auto" chooses on training cells, and the blind control,
+        ω = 0, is what the choice is judged against
     train, test_cells, valid_cells : a split of your own instead; seeds then change the starting points only
     name : what to call the data in tables
 
@@ -94,8 +96,9 @@ def compare(
     parts = Parts.of(cells, train, test_cells, valid_cells)
     common: dict[str, Any] = {"factors": factors, "n_jobs": n_jobs, "backend": backend}
     common["stop"] = StopRule(max_iter, tol)
-    chosen = [linkages] if isinstance(linkages, str | Linkage) else list(linkages)
-    wanted = Wanted(_coupled(chosen), _controls(control), two_stage or TWO_STAGE in chosen, trust, common)
+    chosen = [linkages] if isinstance(linkages, str | Linkage) else None if linkages is None else list(linkages)
+    coupled = None if chosen is None else _coupled(chosen)
+    wanted = Wanted(coupled, _controls(control), two_stage or TWO_STAGE in (chosen or ()), trust, common)
     splits = [parts.split(test, valid, seed + k) for k in range(seeds)]
     plan = [one for model in _models(data) for one in wanted.plan(model, splits[0].train)]
     runner = Runner(verbose, seeds * len(plan))
@@ -117,7 +120,7 @@ def compare(
 class Wanted:
     """Which fits each data model gets."""
 
-    linkages: tuple[Linkage, ...]
+    linkages: tuple[Linkage, ...] | None  # None: the recommended one
     controls: tuple[str, ...]
     two_stage: bool
     trust: float | str
@@ -129,7 +132,10 @@ class Wanted:
         yield Key(name, "ignorable"), Options(model, "ignorable", **self.common)
         if self.two_stage and model.build(cells).family == "gaussian":
             yield Key(name, TWO_STAGE), Options(model, TWO_STAGE, **self.common)
-        for link in self.linkages:
+        linkages = (recommended(model),) if self.linkages is None else self.linkages
+        for link in linkages:
+            if not link.couples:
+                continue
             text = label(link, self.trust)
             yield Key(name, text), Options(model, link, trust=self.trust, **self.common)  # type: ignore[arg-type]
             for control in self.controls:

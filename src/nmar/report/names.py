@@ -49,17 +49,19 @@ def _count(rest: list[str], default: int) -> int:
 
 
 def linkage_named(text: str, argument: str = "linkage") -> Linkage:
-    """A linkage from "free", "linear:0.3" (fixed c), "free+shift" (location linkage) or "free,s=8" (thinning)."""
+    """A linkage from "free", "linear:0.3" (fixed c), "free+shift" (location linkage), "free+tail" (a tail of two levels
+    beside the coupling) or "free,s=8" (thinning).
+    """
     from nmar.prob.linkage import LINKAGES, Curve
 
     front, _, events = text.partition(",")
-    whole, _, mean = front.strip().partition("+")
+    whole, *extras = (part.strip() for part in front.split("+"))
     name, _, c = whole.partition(":")
     if name not in LINKAGES:
         raise ValueError(
             f"{argument} {text!r}; use one of {', '.join(LINKAGES)}, with :C to fix c and ,s=8 for thinned counts"
         )
-    settings: dict[str, Any] = {"mean": mean} if mean else {}
+    settings = _extras(extras, name, f"{argument} {text!r}")
     if c:
         if not issubclass(LINKAGES[name], Curve):
             raise ValueError(f"{argument} {text!r}: the {name} linkage has no parameter c")
@@ -67,6 +69,16 @@ def linkage_named(text: str, argument: str = "linkage") -> Linkage:
     if events:
         settings["thinning"] = _thinning(events, f"{argument} {text!r}")
     return LINKAGES[name](**settings)
+
+
+def _extras(extras: list[str], name: str, where: str) -> dict[str, Any]:
+    """What stands behind the name: +shift, +scale, +tail."""
+    found: dict[str, Any] = {}
+    for extra in extras:
+        if extra == "tail" and name != "free":
+            raise ValueError(f"{where}: only the free linkage has a tail beside the coupling")
+        found.update({"tail": 2} if extra == "tail" else {"mean": extra})
+    return found
 
 
 def _thinning(text: str, where: str) -> Any:
@@ -95,7 +107,8 @@ def base(one: Linkage) -> str:
     """The name without s and ω."""
     c = getattr(one, "c", None)
     fixed = f"(c={c:g})" if c is not None else ""
-    return f"{one.name}{fixed}" + (f"+{one.mean}" if one.mean else "")
+    tail = "+tail" if len(one.tail_table) > 1 else ""
+    return f"{one.name}{fixed}" + (f"+{one.mean}" if one.mean else "") + tail
 
 
 def setting(name: str, values: list[Any]) -> str:

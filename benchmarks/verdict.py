@@ -1,0 +1,133 @@
+"""Is the verdict true? Real patterns, and masks completely at random, where it must not say "helps".
+
+    python -m benchmarks.verdict real [--names yelp_250k ml_latest_small geuvadis cptac ml_1m] [--seeds 3]
+    python -m benchmarks.verdict masks [--draws 20]
+
+Rank 10, factors 10. ``real``: three seeds, each with a split (20 % test, 1 % validation) and a start of its own;
+yelp has the authors' split and three starts. Prints the table and the verdict of each. ``masks``: complete matrices
+(Jester; rows of CPTAC and GEUVADIS without gaps; simulated rows of unequal noise) masked completely at random, 10,
+30 and 60 % in turn, one split each. Counts how often the verdict says "helps", and prints the coupled model's gain
+over the blind and over the tail-only control.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+import nmar
+from benchmarks.problems import PROBLEMS, folder, triplets
+from nmar import Cells, Factorization
+
+COMPLETE_ROWS = 600  # of a matrix without gaps: enough to show the effect, few enough to fit in seconds
+SHARES = (0.1, 0.3, 0.6)
+
+
+def whole(name: str) -> Cells:
+    """All cells of a problem; compare splits them by its seeds."""
+    if name == "geuvadis":
+        return geuvadis_cells()
+    files = {
+        "ml_1m": "ml_1m/ratings",
+        "ml_latest_small": "ml_latest_small_2016/ratings",
+        "cptac": "cptac_ucec_protein/values",
+    }
+    return from_triplets(*triplets(folder() / f"{files[name]}.parquet"))
+
+
+def geuvadis_cells() -> Cells:
+    """Log expression counts."""
+    row, col, value = triplets(folder() / "geuvadis_chr19_transcripts_CEU" / "counts_nonzero.parquet")
+    return from_triplets(row, col, np.log(value))
+
+
+def from_triplets(row: np.ndarray, col: np.ndarray, value: np.ndarray) -> Cells:
+    """Cells with ids counted from 0."""
+    (rows, row), (cols, col) = (np.unique(ids, return_inverse=True) for ids in (row, col))
+    return Cells.from_arrays(row, col, value, (len(rows), len(cols)))
+
+
+def real(names: list[str], seeds: int) -> None:
+    """Tables and verdicts of real patterns."""
+    for name in names:
+        began = time.perf_counter()
+        if name == "yelp_250k":
+            train, valid, test = PROBLEMS[name]()
+            parts = {"train": train, "test_cells": test, "valid_cells": valid}
+            result = nmar.compare(data=Factorization(10), seeds=seeds, name=name, **parts)
+        else:
+            result = nmar.compare(whole(name), Factorization(10), seeds=seeds, name=name)
+        print(result.text(color=False), flush=True)
+        print(result.verdict, f"\n({time.perf_counter() - began:.0f} s)\n", flush=True)
+
+
+def complete(cells: Cells, rng: np.random.Generator) -> np.ndarray:
+    """Some rows (lines of the longer axis) without gaps, as a dense array."""
+    dense = np.full(cells.shape, np.nan)
+    dense[cells.pairs()] = cells.values
+    full = dense[~np.isnan(dense).any(axis=1)]
+    return full[rng.permutation(len(full))[:COMPLETE_ROWS]]
+
+
+def noisy(rng: np.random.Generator) -> np.ndarray:
+    """Rank 3 with noise whose standard deviation differs by row."""
+    rows, cols = rng.normal(size=(400, 3)), rng.normal(size=(80, 3))
+    return rows @ cols.T + np.exp(0.7 * rng.normal(size=(400, 1))) * rng.normal(size=(400, 80))
+
+
+def masked(draws: int) -> Iterator[tuple[str, Cells]]:
+    """Complete matrices in turn, each masked completely at random."""
+    jester = np.full((1000, 100), np.nan)
+    row, col, value = triplets(next((folder() / "jester_dense1000").glob("*.parquet")))
+    jester[np.unique(row, return_inverse=True)[1], np.unique(col, return_inverse=True)[1]] = value
+    cptac, transcripts = whole("cptac"), geuvadis_cells()
+    for draw in range(draws):
+        rng = np.random.default_rng(1000 + draw)
+        kind = ("jester", "cptac rows", "geuvadis rows", "row noise")[draw % 4]
+        share = SHARES[(draw // 4) % 3]
+        source = {"cptac rows": cptac, "geuvadis rows": transcripts}
+        if kind == "jester":
+            dense = jester.copy()
+        else:
+            dense = noisy(rng) if kind == "row noise" else complete(source[kind], rng)
+        dense[rng.random(dense.shape) < share] = np.nan
+        yield f"{kind}, {100 * share:.0f} % masked, draw {draw}", Cells.from_dense(dense)
+
+
+def masks(draws: int) -> None:
+    """How often the verdict says that modelling the missingness helps where it cannot."""
+    said = 0
+    for name, cells in masked(draws):
+        began = time.perf_counter()
+        result = nmar.compare(cells, Factorization(10), seeds=1, seed=0, name=name)
+        coupled = next(row for row in result.rows if row.kind == "coupled")
+        said += result.verdict.helps
+        print(
+            f"{name:38s} helps {result.verdict.helps!s:5s}  trust {coupled.trust:.2f}"
+            f"  over tail {coupled.gain_over_tail:+.4f} ± {coupled.gain_over_tail_se:.4f}"
+            f"  over blind {coupled.gain_over_blind:+.4f} ± {coupled.gain_over_blind_se:.4f}"
+            f"  ({time.perf_counter() - began:.0f} s)",
+            flush=True,
+        )
+    print(f"helps: {said} of {draws}")
+
+
+def main() -> None:
+    """Run one of the two."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["real", "masks"])
+    parser.add_argument("--names", nargs="+", default=["geuvadis", "ml_latest_small", "yelp_250k", "cptac"])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--draws", type=int, default=20)
+    arguments = parser.parse_args()
+    if arguments.what == "real":
+        real(arguments.names, arguments.seeds)
+    else:
+        masks(arguments.draws)
+
+
+if __name__ == "__main__":
+    main()
