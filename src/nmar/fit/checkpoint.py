@@ -99,7 +99,7 @@ def fingerprint(options: Options, *parts: Cells | None) -> str:
     digest = hashlib.sha256()
     seed = options.seed if isinstance(options.seed, int | np.integer | type(None)) else type(options.seed).__name__
     told = (options.data, options.linkage, options.factors, options.control, options.prior, options.starts,
-            options.dtype, options.solver, seed)  # fmt: skip
+            options.dtype, options.solver, options.trust, seed)  # fmt: skip
     digest.update(repr(told).encode())
     for part in parts:
         digest.update(b"|")
