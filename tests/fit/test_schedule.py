@@ -184,6 +184,7 @@ def test_stream_learns_columns_and_folds_in_rows(given):
     whole = nmar.CCPF(max_iter=40, **settings).fit(train).log_likelihood(test)
     stream = nmar.CCPF(solver=Minibatch(passes=8), **settings).fit(Source(train, 100))
     assert stream.n_iter_ == 8
+    assert stream.posterior_.law.trust == (0.0 if "control" in given else 1.0)
     assert len(stream.posterior_.rows) == 100  # the last batch
     assert stream.fold_in(train).log_likelihood(test) > whole - 0.05
 
