@@ -23,8 +23,10 @@ from nmar.kernels.spec import (
     GammaUpdate,
     Lines,
     NormalPrior,
+    aligned,
     empty_view,
     fill_view,
+    padded,
 )
 from nmar.models.coupled import Law, Shared, crossing
 from nmar.models.missingness import Pattern
@@ -50,7 +52,16 @@ LINKAGES = {
     "rising-scale": Compound(mean="scale"),
     "falling-shift": Geometric(-0.3, mean="shift", levels=4, shift=SHIFT),
 }
+THINNED = {
+    "tail-thin8": Free(values=RAGGED, learn=False, thinning=8.0),
+    "tail-shift-thin8": Free(values=RAGGED, learn=False, mean="shift", shift=SHIFT, thinning=8.0),
+    "parity-thin1.5": Linear(0.3, thinning=1.5),
+    "rising-thin1.5": Compound(thinning=1.5),
+    "falling-thin8": Geometric(-0.3, thinning=8.0),
+}
+LINKAGES.update(THINNED)
 COUNTS = 120  # size of an open table that is long enough for the rates here
+MANY = 400  # the same with several events for each recorded one
 VALUES = np.arange(5.0)  # what the families kept by distinct value are observed at
 DISPERSION = {"gaussian": 1.3, "poisson": 1.0, "binomial": 6.0}
 # float64: the same sums in another order, and an open sum that may leave out EPSILON = 1e-12 of a cell (times
@@ -87,6 +98,8 @@ def every_case():
     """All laws that a fit can ask for."""
     for separate in (False, True):
         for name in LINKAGES:
+            if name in THINNED:
+                continue
             if name == "known" and not separate:
                 continue  # known bins belong to the second stage of two, whose pattern is fixed
             for layout in ("full", "diagonal"):
@@ -100,6 +113,21 @@ def every_case():
                     yield Case(family, name, "plain", separate)
         for name in ("single", "rising"):
             yield Case("binomial", name, "plain", separate)
+    yield from thinned_cases()
+
+
+def thinned_cases():
+    """Some laws with more events than are recorded: every kind of bins, layout and way a family is kept."""
+    for name in THINNED:
+        yield Case("gaussian", name)
+    for name in ("tail-thin8", "parity-thin1.5"):
+        yield Case("gaussian", name, separate=True)
+        yield Case("gaussian", name, "diagonal", offset=name == "tail-thin8")
+        yield Case("poisson", name, "allocate")
+        yield Case("negative_binomial", name, "plain")
+    yield Case("gaussian", "falling-thin8", separate=True)
+    yield Case("gamma", "rising-thin1.5", "plain")
+    yield Case("binomial", "rising-thin1.5", "plain")
 
 
 CASES = list(every_case())
@@ -107,8 +135,9 @@ cases = pytest.mark.parametrize("case", CASES, ids=str)
 normal_cases = pytest.mark.parametrize("case", [c for c in CASES if c.layout == "diagonal"], ids=str)
 
 
-def crossing_of(case, size=COUNTS):
+def crossing_of(case, size=None):
     """The shared law of a case; ``size`` is that of an open table."""
+    size = size or (MANY if case.linkage in THINNED else COUNTS)
     data = BareModel(case.family, case.layout == "allocate", case.layout == "diagonal")
     shared = Shared(
         dispersion=DISPERSION.get(case.family, 1.6),
@@ -348,6 +377,7 @@ UNDERFLOW = [Case("gaussian", name) for name in CLOSED_AND_OPEN]
 UNDERFLOW += [Case("gaussian", name, separate=True) for name in ("tail", "known")]
 UNDERFLOW += [Case("gaussian", "tail", "diagonal")]
 UNDERFLOW += [Case("poisson", "rising", "allocate"), Case("gamma", "rising", "plain")]
+UNDERFLOW += [Case("gaussian", name) for name in ("tail-thin8", "parity-thin1.5", "falling-thin8")]
 
 
 @dtypes
@@ -368,7 +398,7 @@ def test_rates_that_underflow_keep_their_logarithm(case, backend, dtype):
 @others
 @pytest.mark.parametrize("separate", [False, True])
 @pytest.mark.parametrize("level", [2.0, 0.0, -5.0, -10.0, -60.0, -120.0, -200.0, -1000.0])
-@pytest.mark.parametrize("name", ["parity", "parity-falling"])
+@pytest.mark.parametrize("name", ["parity", "parity-falling", "parity-thin1.5"])
 def test_parity_at_every_rate_and_for_outliers(name, level, separate, backend):
     """Odd counts weigh sinh s, even ones cosh s − 1, whatever s is and however far apart their densities are."""
     case = Case("gaussian", name, separate=separate)
@@ -409,7 +439,7 @@ def test_pattern_alone_has_truncated_poisson_counts(apart, level, backend, dtype
     np.testing.assert_allclose(found.pattern, pattern, **tolerance)
 
 
-OPEN_LAWS = [Case("gaussian", "curve"), Case("gaussian", "rising-scale"), Case("gaussian", "falling")]
+OPEN_LAWS = [Case("gaussian", name) for name in ("curve", "rising-scale", "falling", "falling-thin8")]
 
 
 @both
@@ -418,17 +448,19 @@ OPEN_LAWS = [Case("gaussian", "curve"), Case("gaussian", "rising-scale"), Case("
 def test_short_table_is_reported(case, separate, backend):
     case = Case(case.family, case.linkage, case.layout, separate)
     block, kernels = block_of(case), choose(backend)
-    reported = [bool(kernels.expect(*block.views(), crossing_of(case, size)).short) for size in range(2, 90)]
+    most = 300 if case.linkage in THINNED else 90
+    sizes = range(2, most, most // 90)
+    reported = [bool(kernels.expect(*block.views(), crossing_of(case, size)).short) for size in sizes]
     assert reported[0] and not reported[-1]
     assert reported == sorted(reported, reverse=True)  # once long enough, always long enough
 
 
 @both
 @pytest.mark.parametrize("family", [f for f in FAMILIES if f != "gaussian"])
-@pytest.mark.parametrize("name", ["rising", "curve", "falling"])
+@pytest.mark.parametrize("name", ["rising", "curve", "falling", "rising-thin1.5"])
 def test_table_that_is_accepted_is_long_enough(family, name, backend):
     """Whatever rule a backend stops by, a table it accepts gives the sum of a far longer one."""
-    if family == "binomial" and name != "rising":
+    if family == "binomial" and not name.startswith("rising"):
         pytest.skip("κφ must be an integer")
     case = Case(family, name, "plain")
     block, kernels = block_of(case), choose(backend)
@@ -446,7 +478,7 @@ def test_table_that_is_accepted_is_long_enough(family, name, backend):
 @pytest.mark.parametrize("case", OPEN_LAWS, ids=str)
 def test_table_is_too_short_at_the_same_size(case, backend):
     block = block_of(case)
-    for size in range(2, 90):
+    for size in range(2, 90) if case.linkage not in THINNED else range(20, 300, 4):
         table = crossing_of(case, size)
         found, expected = (choose(b).expect(*block.views(), table) for b in (backend, "reference"))
         assert bool(found.short) == bool(expected.short), size
@@ -677,6 +709,24 @@ def test_a_data_model_without_features_still_has_values(backend):
     found, exact = (choose(b).weigh(*Block(block.lines, *bare).views(), table) for b in (backend, "reference"))
     assert found.log_z == pytest.approx(exact.log_z, rel=1e-12)
     np.testing.assert_allclose(found.cellwise, exact.cellwise, rtol=1e-11, atol=1e-12)
+
+
+@dtypes
+@both
+@pytest.mark.parametrize("width", [3, 19])
+def test_add_lines_is_the_sum_over_a_lines_cells(width, backend, dtype):
+    """What lines are exposed to by their observed cells: whole vectors with zeros behind, nothing for empty lines."""
+    rng = np.random.default_rng(8)
+    lines = lines_of(Case("gaussian", "tail"), dtype, rng)
+    means = rng.gamma(2.0, 1.0, (OTHERS, width)).astype(dtype)
+    theirs = aligned(OTHERS, padded(width), np.dtype(dtype), np.empty)
+    theirs[:, :width], theirs[:, width:] = means, 0.0
+    found = choose(backend).add_lines(lines, theirs)
+    expected = np.zeros((LINES, width))
+    np.add.at(expected, np.repeat(np.arange(LINES), np.diff(lines.indptr)), means[lines.indices].astype(np.float64))
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found[:, :width], expected, rtol=1e-14 if dtype == np.float64 else 1e-6)
+    assert not found[:, width:].any()
 
 
 # --- gamma factors ------------------------------------------------------------------------------------------

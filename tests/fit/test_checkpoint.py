@@ -25,15 +25,21 @@ SOLVERS = {
     "plain": dict(data=SETTINGS["full"], linkage="linear", solver=Minibatch(20, passes=9, remember=False), max_iter=9),
     "entrywise": dict(data=SETTINGS["diagonal"], linkage="linear", solver=Entrywise(visits=3000), max_iter=9),
 }
+THIN = nmar.Free(thinning=8.0)
+PARTLY = {
+    "thinned": dict(data=SETTINGS["full"], linkage=THIN, trust=0.6, max_iter=9),
+    "blind": dict(data=SETTINGS["full"], linkage=THIN, control="blind", solver=Minibatch(20, passes=9), max_iter=9),
+    "visits": {**SOLVERS["entrywise"], "linkage": nmar.Linear(thinning=8.0), "trust": 0.0},
+}
 
 
 def parts(data):
     return cells_of(data).split(test=0.1, valid=0.1, seed=0)
 
 
-@pytest.mark.parametrize("name", list(SOLVERS))
+@pytest.mark.parametrize("name", [*SOLVERS, *PARTLY])
 def test_a_fit_stopped_and_resumed_is_the_uninterrupted_one(name, tmp_path):
-    given = {**COMMON, **SOLVERS[name]}
+    given = {**COMMON, **{**SOLVERS, **PARTLY}[name]}
     train, valid, _ = parts(given["data"])
     whole = nmar.CCPF(**given).fit(train, valid=valid)
     folder = tmp_path / "run"
@@ -93,7 +99,9 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(damage, tmp_
     assert same(whole.posterior_.state, resumed.posterior_.state)
 
 
-@pytest.mark.parametrize("other", [{"factors": 4}, {"linkage": "linear"}, {"random_state": 1}, "cells"])
+@pytest.mark.parametrize(
+    "other", [{"factors": 4}, {"linkage": "linear"}, {"random_state": 1}, "cells", {"trust": 0.5}, {"linkage": THIN}]
+)
 def test_a_foreign_checkpoint_is_refused(other, tmp_path, caplog):
     train, valid, _ = parts(SETTINGS["full"])
     given = {**COMMON, **SOLVERS["batch"]}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from problems_fit import SETTINGS, around, cells_of, same, start
+from problems_fit import PARTLY, SETTINGS, around, cells_of, same, start
 
 import nmar
 from nmar.fit.align import align
-from nmar.fit.run import Memory, Part, Progress, run, sweep_part
+from nmar.fit.run import Memory, Part, Progress, _bound, run, sweep_part
 from nmar.fit.scale import Sums, counted, recalled
 from nmar.fit.schedule import Batches, Minibatch, leading_part
 from nmar.fit.start import observe
@@ -24,7 +24,7 @@ def fit(problem, settings, passes=4):
     return run(Progress(problem.state), around(problem), StopRule(passes, 0.0), None, schedule)
 
 
-@pytest.mark.parametrize("name", list(SETTINGS))
+@pytest.mark.parametrize("name", [*SETTINGS, *PARTLY])
 @pytest.mark.parametrize("remember", [True, False])
 def test_one_full_batch_with_step_one_is_coordinate_ascent_bit_for_bit(name, remember):
     problem = start(name)
@@ -34,7 +34,7 @@ def test_one_full_batch_with_step_one_is_coordinate_ascent_bit_for_bit(name, rem
     assert whole.trace.bound == parts.trace.bound
 
 
-@pytest.mark.parametrize("name", list(SETTINGS))
+@pytest.mark.parametrize("name", [*SETTINGS, *PARTLY])
 @pytest.mark.parametrize("shape", [(60, 40), (40, 60)])
 def test_a_batch_counted_twice_gives_the_columns_of_the_matrix_with_its_rows_twice(name, shape):
     problem = start(name, shape=shape)
@@ -69,8 +69,9 @@ def _flat(pair):
     return arrays(pair)
 
 
-def test_remembered_batches_sum_to_the_whole_once_all_were_seen():
-    problem = start()
+@pytest.mark.parametrize(("name", "hide"), [("full", 0.0), ("thinned", 0.0), ("thinned", 0.2), ("blind-thinned", 0.0)])
+def test_remembered_batches_sum_to_the_whole_once_all_were_seen(name, hide):
+    problem = start(name, hide=hide)
     lead = problem.law.lead
     schedule = Batches(Minibatch(batch_size=20, remember=True), problem.observed, problem.law, SEED)
     memory = schedule._room(problem.state, Memory(), around(problem))
@@ -84,6 +85,22 @@ def test_remembered_batches_sum_to_the_whole_once_all_were_seen():
         pair, _, _ = half_sweep(1 - lead, local, seen)
     for a, b in zip(_flat(pair), _flat(whole), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "hide"), [("full", 0.2), ("thinned", 0.2), ("blind", 0.0), ("blind-thinned", 0.2)])
+def test_bounds_of_equal_batches_average_to_the_bound(name, hide):
+    """What lines pay for their observed cells belongs to the batch, and counts as often as its other terms."""
+    problem = start(name, hide=hide)
+    lead, state, values = problem.law.lead, problem.state, []
+    _, info, _ = half_sweep(lead, state, around(problem))
+    exact = bound(state, info.log_z, problem.law, problem.observed)
+    schedule = Batches(Minibatch(batch_size=15), problem.observed, problem.law, SEED)
+    assert [len(part) for part in schedule.parts] == [15] * 4
+    for here, part in zip(schedule.observed, schedule.parts, strict=True):
+        local, there = state.with_side(lead, state.sides[lead].take(part)), Around(here, *_rest(problem))
+        _, info, _ = half_sweep(lead, local, there)
+        values.append(_bound(local, info.log_z, there, 4.0))
+    assert np.mean(values) == pytest.approx(exact, rel=1e-12)
 
 
 def _all(problem):
@@ -116,11 +133,14 @@ def test_minibatch_comes_near_the_batch_solution(name):
     assert nmar.CCPF(solver=solver, **settings).fit(train).log_likelihood(test) > whole - 0.03
 
 
-def test_minibatch_is_deterministic_whatever_the_number_of_threads():
+@pytest.mark.parametrize(("link", "trust"), [("free", 1.0), (nmar.Free(thinning=8.0), 0.6)], ids=["free", "thinned"])
+def test_minibatch_is_deterministic_whatever_the_number_of_threads(link, trust):
     train = cells_of(SETTINGS["full"])
     fits = [
         nmar.CCPF(
             SETTINGS["full"],
+            linkage=link,
+            trust=trust,
             factors=3,
             solver=Minibatch(batch_size=16, passes=2, remember=True),
             random_state=3,
@@ -154,12 +174,18 @@ class Source:
             yield self.cells.take_rows(np.arange(k, min(k + self.size, self.cells.shape[0])))
 
 
-def test_stream_learns_columns_and_folds_in_rows():
+@pytest.mark.parametrize(
+    "given",
+    [{"linkage": "linear"}, {"linkage": nmar.Linear(thinning=8.0), "control": "blind"}],
+    ids=["linear", "blind"],
+)
+def test_stream_learns_columns_and_folds_in_rows(given):
     train, _, test = cells_of(SETTINGS["full"], (400, 40), 0.3).split(test=0.2, valid=0.0, seed=0)
-    settings = dict(data=SETTINGS["full"], linkage="linear", factors=3, random_state=0)
+    settings = dict(data=SETTINGS["full"], factors=3, random_state=0, **given)
     whole = nmar.CCPF(max_iter=40, **settings).fit(train).log_likelihood(test)
     stream = nmar.CCPF(solver=Minibatch(passes=8), **settings).fit(Source(train, 100))
     assert stream.n_iter_ == 8
+    assert stream.posterior_.law.trust == (0.0 if "control" in given else 1.0)
     assert len(stream.posterior_.rows) == 100  # the last batch
     assert stream.fold_in(train).log_likelihood(test) > whole - 0.05
 

@@ -4,7 +4,7 @@ from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 import pytest
-from problems import FIXED, FIXED_MEAN, LEARNED, LEARNED_MEAN, MODELS, advanced, problem, small_cells
+from problems import FIXED, FIXED_MEAN, LEARNED, LEARNED_MEAN, MODELS, THINNED, advanced, problem, small_cells
 
 import nmar.models.coupled as coupled
 from nmar.data.cells import Cells
@@ -19,6 +19,9 @@ from nmar.prob.linkage import Ignorable
 SWEEPS = 5
 models = pytest.mark.parametrize("model", MODELS)
 backends = pytest.mark.parametrize("backend", ["numba", "reference"])
+# thinned counts, and a pattern that is trusted in part or not at all
+PARTLY = [("full", "free-thin8", 0.6), ("diagonal", "linear", 0.0), ("poisson", "linear-thin8", 0.0)]
+partly = pytest.mark.parametrize(("model", "link", "trust"), PARTLY)
 
 
 def same_bits(a, b, name="record"):
@@ -87,6 +90,34 @@ def test_control_with_ignorable_is_ignorable(model):
     assert found[True][1] == pytest.approx(found[False][1], rel=1e-12)
 
 
+@pytest.mark.parametrize("model", ["full", "poisson"])
+def test_ignorable_knows_neither_thinning_nor_trust(model):
+    """Nothing reads the counts, so there is nothing to thin and nothing to be blind for."""
+    cells = medium_cells(MODELS[model].family)
+    plain = advanced(problem(model, Ignorable(), cells), 2)
+    thin = problem(model, Ignorable(thinning=8.0), cells, trust=0.0)
+    found = advanced(thin, 2)
+    for axis in (0, 1):
+        same_bits(found.sides[axis], plain.sides[axis])
+    assert found.shared.dispersion == plain.shared.dispersion
+
+
+@pytest.mark.parametrize("model", ["full", "poisson"])
+@pytest.mark.parametrize("link", ["linear", "free", "geometric-"])
+def test_thinning_by_next_to_nothing_is_no_thinning(model, link):
+    """s = 1 takes other code everywhere, and the answer must not jump there."""
+    cells = medium_cells(MODELS[model].family)
+    near = replace(LEARNED[link], thinning=1.0 + 1e-9)
+    one, two = (advanced(problem(model, link_, cells), 2) for link_ in (LEARNED[link], near))
+    assert two.shared.dispersion == pytest.approx(one.shared.dispersion, rel=1e-6)
+    for axis in (0, 1):
+        shapes, rates = (
+            [getattr(s.sides[axis].pattern.weights, part) for s in (one, two)] for part in ("shape", "rate")
+        )
+        np.testing.assert_allclose(*shapes, rtol=1e-5)
+        np.testing.assert_allclose(*rates, rtol=1e-5)
+
+
 @models
 def test_coupled_data_model_sees_the_pattern(model):
     """The counterpart: with a linkage that is not ignorable another pattern moves the data model."""
@@ -124,8 +155,19 @@ def free_part(started, state, axis):
 def test_transposed_input_gives_the_transposed_answer(model, link, shape, backend):
     if model == "poisson" and link in LEARNED_MEAN:
         pytest.skip("location tables are the Gaussian's")
-    cells, linkage = medium_cells(MODELS[model].family, shape), {**LEARNED, **LEARNED_MEAN}[link]
-    started, turned = (problem(model, linkage, c, seed=1) for c in (cells, cells.T))
+    transposed(model, {**LEARNED, **LEARNED_MEAN}[link], shape, backend)
+
+
+@partly
+@backends
+def test_transposed_answer_with_thinning_and_trust(model, link, trust, backend):
+    transposed(model, THINNED[link], (23, 11), backend, trust)
+
+
+def transposed(model, linkage, shape, backend, trust=1.0):
+    """Assert that the fit of the transposed matrix is the transposed fit."""
+    cells = medium_cells(MODELS[model].family, shape)
+    started, turned = (problem(model, linkage, c, seed=1, trust=trust) for c in (cells, cells.T))
     one, two = advanced(started, SWEEPS, backend), advanced(turned, SWEEPS, backend)
     for axis in (0, 1):
         same_bits(one.sides[axis].pattern, two.sides[1 - axis].pattern, "pattern")
@@ -141,11 +183,13 @@ def test_transposed_input_gives_the_transposed_answer(model, link, shape, backen
 # --- shards and threads -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("link", ["linear", "geometric", "free"])
-@models
-def test_shards_of_rows_concatenate_to_the_whole(model, link):
+SHARDS = [(model, link, 1.0) for model in MODELS for link in ("linear", "geometric", "free")]
+
+
+@pytest.mark.parametrize(("model", "link", "trust"), SHARDS + PARTLY)
+def test_shards_of_rows_concatenate_to_the_whole(model, link, trust):
     cells = medium_cells(MODELS[model].family)
-    started = problem(model, LEARNED[link], cells)
+    started = problem(model, {**LEARNED, **THINNED}[link], cells, trust=trust)
     state, law = advanced(started, 2), started.law
     whole, info, _ = half_sweep(0, state, Around(started.observed, law, choose("numba"), Serial()))
     pairs, total, stats = [], 0.0, None
@@ -177,6 +221,37 @@ def test_number_of_threads_changes_no_bit(model, link, monkeypatch):
             states.append(advanced(started, SWEEPS, executor=executor))
     same_bits(states[0], states[1])
     same_bits(states[0], states[2])
+
+
+@partly
+def test_threads_and_long_lines_with_thinning_and_trust(model, link, trust, monkeypatch):
+    """Blocks of 4 cells: most lines are cut into segments, whose exposures are added in their order."""
+    started = problem(model, THINNED[link], medium_cells(MODELS[model].family), trust=trust)
+    whole = advanced(started, 1)
+    monkeypatch.setattr(coupled, "BLOCK", 4)
+    states = []
+    for jobs in (1, 2, 3):
+        with threads(jobs) as executor:
+            states.append(advanced(started, 1, executor=executor))
+    same_bits(states[0], states[1])
+    same_bits(states[0], states[2])
+    for axis in (0, 1):
+        parts = [s.sides[axis].pattern.weights for s in (whole, states[0])]
+        np.testing.assert_allclose(parts[0].shape, parts[1].shape, rtol=1e-6)
+        np.testing.assert_allclose(parts[0].rate, parts[1].rate, rtol=1e-6)
+
+
+@partly
+def test_bound_of_long_lines_with_thinning_and_trust(model, link, trust, monkeypatch):
+    """What lines pay for their observed cells is paid once, whether they are cut or not."""
+    started = problem(model, THINNED[link], medium_cells(MODELS[model].family), trust=trust)
+    state, found = advanced(started, 1), []
+    for size in (1 << 15, 4):
+        monkeypatch.setattr(coupled, "BLOCK", size)
+        for axis in (0, 1):
+            _, info, _ = half_sweep(axis, state, Around(started.observed, started.law, choose("numba"), Serial()))
+            found.append(bound(state, info.log_z, started.law, started.observed))
+    np.testing.assert_allclose(found, found[0], rtol=1e-12)
 
 
 @models
@@ -212,13 +287,16 @@ def test_hiding_nothing_is_not_hiding(model, control):
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-@models
-def test_exposure_leaves_hidden_cells_out(model, axis):
+@pytest.mark.parametrize(("model", "link", "trust"), [(model, "linear", 1.0) for model in MODELS] + PARTLY)
+def test_exposure_leaves_hidden_cells_out(model, link, trust, axis):
+    """β of every line, cell by cell: ω for each that is not hidden, (1−ω)/d + s − 1 more for an observed one."""
     cells = small_cells(MODELS[model].family, (5, 4), seed=1)
     hidden = Cells.from_arrays([0, 2, 2], [1, 0, 3], np.ones(3), shape=(5, 4))
     seen = set(zip(*(a.tolist() for a in cells.pairs()), strict=True))
     hidden = hidden.select([pair not in seen for pair in zip(*(a.tolist() for a in hidden.pairs()), strict=True)])
-    started = problem(model, FIXED["linear+"], cells, hidden=hidden)
+    assert hidden.n_observed
+    started = problem(model, THINNED[link], cells, hidden=hidden, trust=trust)
+    more = (1.0 - trust) * (20 - hidden.n_observed) / cells.n_observed + THINNED[link].thinning - 1.0
     state = advanced(started, 1)
     pair, _, _ = half_sweep(axis, state, Around(started.observed, started.law, choose("numba"), Serial()))
     other, own = (state.sides[a].pattern for a in (1 - axis, axis))
@@ -227,17 +305,18 @@ def test_exposure_leaves_hidden_cells_out(model, axis):
     for i in range(expected.shape[0]):
         expected[i] = own.activity.shape[i] / own.activity.rate[i]
         for j in range(len(other.weights.shape)):
-            if ((i, j) if axis == 0 else (j, i)) not in taken:
-                expected[i] += other.weights.shape[j] / other.weights.rate[j]
+            where = (i, j) if axis == 0 else (j, i)
+            if where not in taken:
+                expected[i] += (trust + more * (where in seen)) * other.weights.shape[j] / other.weights.rate[j]
     np.testing.assert_allclose(pair.pattern.weights.rate, expected, rtol=1e-13)
 
 
-@models
-def test_hidden_cells_in_blocks(model, monkeypatch):
+@pytest.mark.parametrize(("model", "link", "trust"), [(model, "linear", 1.0) for model in MODELS] + PARTLY[:1])
+def test_hidden_cells_in_blocks(model, link, trust, monkeypatch):
     """Each block of lines takes its own hidden cells out, not those of the first block."""
     cells = medium_cells(MODELS[model].family)
     hide = np.random.default_rng(1).random(cells.n_observed) < 0.3
-    started = problem(model, FIXED["linear+"], cells.select(~hide), hidden=cells.select(hide))
+    started = problem(model, THINNED[link], cells.select(~hide), hidden=cells.select(hide), trust=trust)
     state, found = advanced(started, 1), []
     for size in (1 << 15, 16):
         monkeypatch.setattr(coupled, "BLOCK", size)
@@ -270,10 +349,21 @@ def test_what_belongs_to_a_cell_follows_it_to_either_axis():
 def test_float32_is_finite_and_close(model, link, backend):
     if backend == "numba" and "plain" in model:
         pytest.skip("nothing is different but the width of the lines, for which other loops are compiled")
+    close_in_float32(model, LEARNED[link], backend)
+
+
+@partly
+@backends
+def test_float32_with_thinning_and_trust(model, link, trust, backend):
+    close_in_float32(model, THINNED[link], backend, trust)
+
+
+def close_in_float32(model, linkage, backend, trust=1.0):
+    """Assert that the bounds of a fit stored in single precision are those of double precision, nearly."""
     cells = medium_cells(MODELS[model].family)
     values = {}
     for dtype in (np.float32, np.float64):
-        started = problem(model, LEARNED[link], cells, dtype=dtype)
+        started = problem(model, linkage, cells, dtype=dtype, trust=trust)
         state, trace = started.state, []
         for _ in range(SWEEPS):
             state, value = sweep(state, Around(started.observed, started.law, choose(backend), Serial()))
@@ -308,10 +398,13 @@ def test_same_seed_same_bits(model):
     )
 
 
-@pytest.mark.parametrize("link", [*LEARNED, *FIXED_MEAN])
-def test_backends_give_the_same_fit(link):
+SAME = [(link, 1.0) for link in (*LEARNED, *FIXED_MEAN)] + [("free-thin8", 0.6), ("geometric-thin8", 0.0)]
+
+
+@pytest.mark.parametrize(("link", "trust"), SAME)
+def test_backends_give_the_same_fit(link, trust):
     cells = medium_cells("gaussian")
-    started = problem("full", {**LEARNED, **FIXED_MEAN}[link], cells)
+    started = problem("full", {**THINNED, **LEARNED, **FIXED_MEAN}[link], cells, trust=trust)
     one, two = (advanced(started, 3, backend) for backend in ("numba", "reference"))
     assert one.shared.dispersion == pytest.approx(two.shared.dispersion, rel=1e-8)
     np.testing.assert_allclose(one.sides[0].data.mean, two.sides[0].data.mean, rtol=1e-6, atol=1e-8)

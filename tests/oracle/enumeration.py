@@ -3,7 +3,7 @@
 Nothing here uses the library's computations: records of a law and a state are only read, counts are
 enumerated n = 1 … ``COUNTS`` with log-sum-exp, sums over cells and factors are plain loops. Clarity over
 speed. Section numbers are those of the theory page (MATH.md): §2 and §14 the bound, §16 the Gaussian,
-§20 the control, §22 prediction.
+§20 the control, §22 prediction, §23 thinned counts, §24 the trust in the pattern.
 """
 
 from __future__ import annotations
@@ -41,13 +41,28 @@ def table(linkage, size=COUNTS):
         "exponential": lambda: np.maximum(1 - c + c * n, FLOOR),
         "compound": lambda: n.astype(float),
         "geometric": lambda: np.maximum(np.exp(c * (n - 1)), FLOOR),
-        "free": lambda: np.array([linkage.values[min(m, len(linkage.values)) - 1] for m in n]),
+        "free": lambda: entries(linkage, linkage.values, size),
     }[linkage.name]()
-    scale = np.array([(linkage.scale or (1.0,))[min(m, len(linkage.scale or (1.0,))) - 1] for m in n])
-    shift = np.array([(linkage.shift or (0.0,))[min(m, len(linkage.shift or (0.0,))) - 1] for m in n])
+    scale, shift = entries(linkage, linkage.scale or (1.0,), size), entries(linkage, linkage.shift or (0.0,), size)
     if linkage.name == "compound" and linkage.mean == "scale":
         scale = n.astype(float)
     return Table(scale, shift, spread)
+
+
+def entries(linkage, values, size):
+    """The entry of a table that each count reads: of its bin where a thinned free table has bins of several counts."""
+    found = []
+    for e in range(1, size + 1):
+        place = e - 1
+        if linkage.name == "free":  # the last bin that does not begin after e
+            place = max(b for b, start in enumerate(linkage.starts) if start <= e)
+        found.append(values[min(place, len(values) - 1)])
+    return np.array(found)
+
+
+def thinning_of(linkage):
+    """s: events for each recorded one; 1 where the value does not depend on the count (§23)."""
+    return 1.0 if linkage.name == "ignorable" and linkage.mean is None else float(linkage.thinning)
 
 
 def log_density(family, y, first, second, dispersion, tables):
@@ -81,22 +96,27 @@ def _log_choose(trials, y):
 # --- the count posterior ------------------------------------------------------------------------------------
 
 
-def count_posterior(log_rate, density):
-    """log Z and q(n) ∝ s^n / n! exp f(n), n = 1 … N."""
-    n = np.arange(1, len(density) + 1)
-    terms = n * log_rate - gammaln(n + 1) + density
+def log_constants(size, thinning=1.0):
+    """log((s^e − (s−1)^e)/e!), e = 1 … N: what multiplies g^e (§23); −log n! without thinning."""
+    e = np.arange(1, size + 1)
+    return e * log(thinning) + np.log1p(-((1.0 - 1.0 / thinning) ** e)) - gammaln(e + 1)
+
+
+def count_posterior(log_rate, density, thinning=1.0):
+    """log Z and q(e) ∝ g^e (s^e − (s−1)^e)/e! exp f(e), e = 1 … N."""
+    terms = np.arange(1, len(density) + 1) * log_rate + log_constants(len(density), thinning) + density
     log_z = logsumexp(terms)
     return float(log_z), np.exp(terms - log_z)
 
 
-def truncated_poisson(rate, size=COUNTS):
-    """P(n) of a zero-truncated Poisson."""
-    return count_posterior(np.log(rate), np.zeros(size))[1]
+def truncated_poisson(rate, size=COUNTS, thinning=1.0):
+    """P(e) of an observed cell; of a zero-truncated Poisson without thinning."""
+    return count_posterior(np.log(rate), np.zeros(size), thinning)[1]
 
 
-def log_truncation(rate, size=COUNTS):
-    """log(e^rate − 1) as a sum over n ≥ 1."""
-    return count_posterior(np.log(rate), np.zeros(size))[0]
+def log_truncation(rate, size=COUNTS, thinning=1.0):
+    """log(e^{sg} − e^{(s−1)g}) as a sum over e ≥ 1; log(e^g − 1) without thinning."""
+    return count_posterior(np.log(rate), np.zeros(size), thinning)[0]
 
 
 # --- what is read from a state ------------------------------------------------------------------------------
@@ -189,18 +209,18 @@ def triplets(cells):
 
 def expectations(law, state, cells, size=COUNTS):
     """The E-step: the optimal q(n), ϕ and splits of every observed cell."""
-    tables, shared = table(state.shared.linkage, size), state.shared
+    tables, shared, s = table(state.shared.linkage, size), state.shared, thinning_of(state.shared.linkage)
     counts, pattern_counts, share, split, log_z = [], [], [], [], []
     for i, j, y in triplets(cells):
         logs = rate_parts(state, i, j)
         log_rate = logsumexp(logs)
         density = log_density(law.data.family, y, *data_moments(law, state, i, j), shared.dispersion, tables)
         if law.control:
-            own_log_z, q = count_posterior(log(shared.rate), density)
+            own_log_z, q = count_posterior(log(shared.rate), density, s)
             pattern_log_z, pattern_q = count_posterior(log_rate, np.zeros(size))
-            value = own_log_z - log_truncation(shared.rate, size) + pattern_log_z
+            value = own_log_z - log_truncation(shared.rate, size, s) + pattern_log_z
         else:
-            value, q = count_posterior(log_rate, density)
+            value, q = count_posterior(log_rate, density, s)
             pattern_q = q
         counts.append(q)
         pattern_counts.append(pattern_q)
@@ -221,14 +241,29 @@ def crossing_weights(law, state, held, cell, y):
     return y * float(q @ (tables.scale * over)) - float(q @ (tables.scale * tables.shift * over)), weight
 
 
-def missing_cost(state, hidden=()):
-    """Σ E[Λ_ij] over all cells but the hidden ones, cell by cell."""
+def exposures(law, state, cells, hidden=()):
+    """How often a missing and an observed cell are paid for: ω, and ω + (1−ω)/d + s − 1 (§23, §24).
+
+    d is the share of observed cells among those that are not hidden. Where values do not move the pattern (control,
+    ignorable) each counts once.
+    """
+    linkage = state.shared.linkage
+    if law.control or (linkage.name == "ignorable" and linkage.mean is None):
+        return 1.0, 1.0
+    d = len(cells.values) / (cells.shape[0] * cells.shape[1] - len(hidden))
+    return law.trust, law.trust + (1.0 - law.trust) / d + thinning_of(linkage) - 1.0
+
+
+def missing_cost(law, state, cells, hidden=()):
+    """Σ E[Λ_ij] over all cells but the hidden ones, cell by cell, each as often as it is paid for."""
     rows, cols = (gamma_mean(side.pattern.weights) for side in state.sides)
+    missing, observed = exposures(law, state, cells, hidden)
+    seen = {(i, j) for i, j, _ in triplets(cells)}
     total = 0.0
     for i in range(len(rows)):
         for j in range(len(cols)):
             if (i, j) not in hidden:
-                total += float(rows[i] @ cols[j])
+                total += (observed if (i, j) in seen else missing) * float(rows[i] @ cols[j])
     return total
 
 
@@ -236,7 +271,8 @@ def held_bound(law, state, cells, held, hidden=()):
     """L of §14: the bound with q(n) and the allocations as arguments (control: §20, two separate counts)."""
     shared, size = state.shared, held.counts.shape[1]
     tables, n = table(shared.linkage, size), np.arange(1, size + 1)
-    log_factorial = gammaln(n + 1)
+    s = thinning_of(shared.linkage)
+    constants, pattern_constants = log_constants(size, s), log_constants(size, 1.0 if law.control else s)
     total = 0.0
     for p, (i, j, y) in enumerate(triplets(cells)):
         q, pattern_q, share = held.counts[p], held.pattern_counts[p], held.share[p]
@@ -244,18 +280,18 @@ def held_bound(law, state, cells, held, hidden=()):
         moments = data_moments(law, state, i, j, split)
         density = log_density(law.data.family, y, *moments, shared.dispersion, tables)
         total += float(q @ np.where(q > 0, density, 0.0))
-        total += float(pattern_q @ -log_factorial) - xlogy(pattern_q, pattern_q).sum()
+        total += float(pattern_q @ pattern_constants) - xlogy(pattern_q, pattern_q).sum()
         total += float(pattern_q @ n) * float(share @ rate_parts(state, i, j) - xlogy(share, share).sum())
         if law.control:
-            total += float(q @ (n * log(shared.rate) - log_factorial)) - xlogy(q, q).sum()
-            total -= log_truncation(shared.rate, size)
-    return total - missing_cost(state, hidden) - divergences(law, state) + log_priors(law, state)
+            total += float(q @ (n * log(shared.rate) + constants)) - xlogy(q, q).sum()
+            total -= log_truncation(shared.rate, size, s)
+    return total - missing_cost(law, state, cells, hidden) - divergences(law, state) + log_priors(law, state)
 
 
 def collapsed_bound(law, state, cells, hidden=(), size=COUNTS):
     """The bound of §2, with q(n) and the allocations at their optimum."""
     found = expectations(law, state, cells, size)
-    rest = -missing_cost(state, hidden) - divergences(law, state) + log_priors(law, state)
+    rest = -missing_cost(law, state, cells, hidden) - divergences(law, state) + log_priors(law, state)
     return float(found.log_z.sum()) + rest
 
 
@@ -334,7 +370,7 @@ def predictive(law, state, i, j, y, plugin=False):
     shared = state.shared
     u, v = (gamma_mean(side.pattern.weights) for side in state.sides)
     rate = shared.rate if law.control else float(u[i] @ v[j])
-    prior, tables = truncated_poisson(rate), table(shared.linkage)
+    prior, tables = truncated_poisson(rate, thinning=thinning_of(shared.linkage)), table(shared.linkage)
     if is_normal(law):
         mean, second = normal_moments(law, state, i, j)
         noise = 0.0 if plugin else tables.scale**2 * (second - mean**2)

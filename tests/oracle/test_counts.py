@@ -1,9 +1,9 @@
-"""q(n), E[n], log Z and what crosses to the data model, cell by cell against enumeration (§3, §13, §16)."""
+"""q(n), E[n], log Z and what crosses to the data model, cell by cell against enumeration (§3, §13, §16, §23)."""
 
 import enumeration as oracle
 import numpy as np
 import pytest
-from problems import FIXED, FIXED_MEAN, RAGGED, BareModel, make_view
+from problems import FIXED, FIXED_MEAN, RAGGED, THINNED, BareModel, make_view
 from scipy.special import gammaln
 
 from nmar.kernels.choose import BACKENDS, choose
@@ -27,6 +27,10 @@ DISPERSION = {"gaussian": 1.3, "poisson": 1.0, "gamma": 1.4, "inverse_gaussian":
 PAIRS = [(f, name, link) for f in FAMILIES if f != "binomial" for name, link in FIXED.items()]
 PAIRS += [("gaussian", name, link) for name, link in FIXED_MEAN.items()]
 PAIRS += [("binomial", name, FIXED[name]) for name in ("ignorable", "compound")]
+PAIRS += [("gaussian", name, link) for name, link in THINNED.items() if "thin" in name]
+PAIRS += [(f, name, THINNED[name]) for f in ("poisson", "gamma", "negative_binomial") for name in ("free-thin8",)]
+PAIRS += [("inverse_gaussian", "linear-thin8", THINNED["linear-thin8"])]
+PAIRS += [(f, "compound-thin1.5", THINNED["compound-thin1.5"]) for f in ("gamma", "binomial")]
 every_pair = pytest.mark.parametrize(("family", "name", "linkage"), PAIRS, ids=[f"{f}-{n}" for f, n, _ in PAIRS])
 both = pytest.mark.parametrize("backend", BACKENDS)
 
@@ -63,12 +67,14 @@ def law_of(family, linkage, control=False, size=oracle.COUNTS, rate=0.9):
     return crossing(Law(Pattern(1), BareModel(family), control=control), shared, distinct_values(family)), shared
 
 
-def fold(q, kind, size):
+def fold(q, linkage, size):
     """Enumerated q(n) in the library's bins."""
-    if kind == "parity":
+    if linkage.bins == "parity":
         return np.array([q[::2].sum(), q[1::2].sum()])
-    if kind == "tail":
-        return np.append(q[: size - 1], q[size - 1 :].sum())
+    if linkage.bins == "tail":
+        starts = linkage.starts or tuple(range(1, size + 1))
+        ends = [*starts[1:], len(q) + 1]
+        return np.array([q[start - 1 : end - 1].sum() for start, end in zip(starts, ends, strict=True)])
     return q[:size]
 
 
@@ -76,7 +82,8 @@ def fold(q, kind, size):
 @pytest.mark.parametrize("control", [False, True], ids=["coupled", "control"])
 @every_pair
 def test_every_cell_equals_enumeration(family, name, linkage, control, backend):
-    cells = one_cell_a_line(family)
+    s = oracle.thinning_of(linkage)
+    cells = one_cell_a_line(family, RATES[np.exp(RATES) * s < 100.0])  # counts to 400 are then far enough
     table, shared = law_of(family, linkage, control)
     tables, kernels = oracle.table(shared.linkage), choose(backend)
     found = kernels.expect(*block(family, *cells), table)
@@ -84,11 +91,11 @@ def test_every_cell_equals_enumeration(family, name, linkage, control, backend):
     total, n = 0.0, np.arange(1, oracle.COUNTS + 1)
     for p, (log_rate, y, first, second) in enumerate(zip(*cells, strict=True)):
         f = oracle.log_density(family, y, first, second, shared.dispersion, tables)
-        log_z, q = oracle.count_posterior(np.log(shared.rate) if control else log_rate, f)
+        log_z, q = oracle.count_posterior(np.log(shared.rate) if control else log_rate, f, s)
         pattern_q = q
         if control:
             pattern_log_z, pattern_q = oracle.count_posterior(log_rate, np.zeros(oracle.COUNTS))
-            log_z += pattern_log_z - oracle.log_truncation(shared.rate)
+            log_z += pattern_log_z - oracle.log_truncation(shared.rate, thinning=s)
         total += log_z
         assert found.pattern[p, 0] == pytest.approx(pattern_q @ n, rel=EXACT)
         if family == "gaussian":
@@ -103,7 +110,7 @@ def test_every_cell_equals_enumeration(family, name, linkage, control, backend):
         assert own.log_z == pytest.approx(log_z, rel=EXACT, abs=EXACT)
         assert own.counted == pytest.approx(q @ n, rel=EXACT)
         held = kernels.statistics(*alone, table, own)[0][0]  # one cell: the vector of cells is q itself
-        np.testing.assert_allclose(held, fold(q, linkage.bins, len(held)), rtol=EXACT, atol=EXACT)
+        np.testing.assert_allclose(held, fold(q, linkage, len(held)), rtol=EXACT, atol=EXACT)
     assert found.log_z == pytest.approx(total, rel=EXACT)
 
 
@@ -153,12 +160,18 @@ def test_binomial_needs_enough_trials(backend):
     assert q[0] == q[1] == 0.0 and q[2] > 0.0
 
 
-def test_oracle_knows_the_zero_truncated_poisson():
+def test_oracle_knows_the_law_of_observed_counts():
     """The oracle itself against closed forms, so that a common error cannot hide."""
     for rate in (0.01, 1.0, 30.0):
         n = np.arange(1, oracle.COUNTS + 1)
         assert oracle.log_truncation(rate) == pytest.approx(np.log(np.expm1(rate)), rel=1e-13)
         assert oracle.truncated_poisson(rate) @ n == pytest.approx(rate / -np.expm1(-rate), rel=1e-13)
+    for s in (1.5, 8.0):
+        for rate in (0.01, 1.0, 12.0):
+            law = oracle.truncated_poisson(rate, thinning=s)
+            exact = np.log(np.exp(s * rate) - np.exp((s - 1.0) * rate))
+            assert oracle.log_truncation(rate, thinning=s) == pytest.approx(exact, rel=1e-11)
+            assert law @ np.arange(1, oracle.COUNTS + 1) == pytest.approx(rate / -np.expm1(-rate) + (s - 1.0) * rate)
     n = np.arange(1, 60)
     terms = n * np.log(2.0) - gammaln(n + 1)
     assert oracle.count_posterior(np.log(2.0), np.zeros(59))[0] == pytest.approx(np.log(np.exp(terms).sum()))

@@ -41,12 +41,28 @@ ALL = [
     Free(),
     Free(values=TABLE),
     Free(values=TABLE, mean="shift"),
+    Ignorable(thinning=8.0),
+    Ignorable(mean="shift", thinning=1.5),
+    Linear(0.3, thinning=8.0),
+    Exponential(-0.1, thinning=8.0),
+    Geometric(-0.01, thinning=1.5),
+    Compound(thinning=8.0),
+    Free(values=TABLE, thinning=8.0),
+    Free(thinning=1.5),
 ]
-every_linkage = pytest.mark.parametrize("link", ALL, ids=lambda v: f"{v.name}-{getattr(v, 'c', '')}-{v.mean}")
+every_linkage = pytest.mark.parametrize(
+    "link", ALL, ids=lambda v: f"{v.name}-{getattr(v, 'c', '')}-{v.mean}-{v.thinning:g}"
+)
 
 
 def log_truncated_poisson(counts, rate):
     return counts * np.log(rate) - gammaln(counts + 1) - rate - np.log(-np.expm1(-rate))
+
+
+def log_observed_law(counts, rate, s):
+    """log P(e) of an observed cell: of e ~ Po(s rate) events one or more were recorded, each with chance 1/s."""
+    recorded = -np.expm1(counts * np.log1p(-1.0 / s)) if s > 1.0 else np.ones(len(counts))
+    return counts * np.log(s * rate) - gammaln(counts + 1) - s * rate + np.log(recorded) - np.log(-np.expm1(-rate))
 
 
 @every_linkage
@@ -61,10 +77,10 @@ def test_tables_start_at_one_and_stay_inside_the_limits(link):
 
 @every_linkage
 @pytest.mark.parametrize("rate", [1e-8, 1e-4, 0.1, 1.0, 5.0, 50.0])
-def test_expected_is_the_truncated_poisson_mean(link, rate):
-    counts = np.arange(1.0, 600)
-    brute = np.exp(log_truncated_poisson(counts, rate)) @ link.table(counts.size)
-    assert link.expected(rate) == pytest.approx(brute, rel=2e-13)
+def test_expected_is_the_mean_over_observed_counts(link, rate):
+    counts = np.arange(1.0, 900)
+    brute = np.exp(log_observed_law(counts, rate, link.events)) @ link.table(counts.size)
+    assert link.expected(rate) == pytest.approx(brute, rel=2e-13 if link.events == 1.0 else 2e-12)
     assert link.expected(np.full((2, 1), rate)).shape == (2, 1)
 
 
@@ -126,6 +142,40 @@ def test_bins(link, bins, size):
     assert len(link.bin_table(count)) == len(scale) == len(shift) == count
     with pytest.raises(ValueError, match="size is"):
         link.bin_table(None if size is None else size + 1)
+
+
+@pytest.mark.parametrize("s", [1.5, 8.0, 64.0, 256.0])
+@pytest.mark.parametrize("levels", [0, 2, 5, 40])
+def test_bins_of_a_thinned_table_grow_wider_and_reach_as_far_as_counts_do(levels, s):
+    link = Free(levels, thinning=s)
+    starts = np.array(link.starts)
+    assert starts[0] == 1 and len(starts) == link.levels == link.size
+    width = np.diff(starts)
+    assert np.all(width >= 1)
+    assert np.all(np.diff(width) >= -1)  # rounding of equal ratios
+    assert starts[-1] == max(round(4.0 * s), link.levels)
+    link = Free(values=tuple(np.linspace(1.0, 0.5, link.levels).tolist()), thinning=s)
+    table, counts = link.table(600), np.arange(1, 601)
+    bins = [max(b for b, start in enumerate(starts) if start <= e) for e in counts]  # the last that has begun
+    np.testing.assert_array_equal(table, np.array(link.values)[bins])
+
+
+def test_events_are_what_can_matter():
+    assert Ignorable(thinning=8.0).events == 1.0 and Ignorable(mean="shift", thinning=8.0).events == 8.0
+    assert Linear(thinning="auto").events == 1.0 and Linear(thinning=1.5).events == 1.5
+    assert Free(4).starts == (1, 2, 3, 4) and Free(thinning=8.0).levels > Free().levels
+
+
+def test_a_table_is_read_where_events_are_as_frequent():
+    """Another thinning moves the table: φ at e events of s is φ at 2e events of 2s, nearly."""
+    values = tuple(np.geomspace(1.0, 0.3, 18).tolist())
+    one = Free(values=values, thinning=8.0)
+    two = one.thinned(16.0)
+    assert two.thinning == 16.0 and two.levels == Free(thinning=16.0).levels and two.values[0] == 1.0
+    for e in (4, 8, 16, 30):
+        assert two.table(2 * e)[-1] == pytest.approx(one.table(e)[-1], rel=0.12)
+    assert one.thinned(8.0).values == pytest.approx(values)
+    assert Linear(0.3).thinned(2.0) == Linear(0.3, thinning=2.0)
 
 
 @every_linkage
@@ -211,6 +261,9 @@ def test_theorem_2_the_mixture_tends_to_the_family(name, kind):
     ("make", "words"),
     [
         (lambda: Linear(0.5), "c is 0.5.*below 0.5"),
+        (lambda: Linear(thinning=0.5), "thinning is 0.5.*at least 1"),
+        (lambda: Free(thinning=np.inf), "thinning is inf"),
+        (lambda: Free(thinning="many"), "thinning is 'many'.*'auto'"),
         (lambda: Geometric(np.inf), "c is inf.*finite"),
         (lambda: Exponential(prior_width=0), "prior_width is 0.*above zero"),
         (lambda: Linear(mean="slide"), "mean is 'slide'.*'shift' or 'scale'"),
