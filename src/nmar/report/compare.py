@@ -136,7 +136,7 @@ class Wanted:
         for link in linkages:
             if not link.couples:
                 continue
-            text = label(link, self.trust)
+            text = label(link, 1.0 if self.trust == "auto" else self.trust)
             yield Key(name, text), Options(model, link, trust=self.trust, **self.common)  # type: ignore[arg-type]
             for control in self.controls:
                 yield Key(name, text, control), Options(model, link, control=control, **self.common)

@@ -115,10 +115,10 @@ def setting(name: str, values: list[Any]) -> str:
     """ ", s = 8", or nothing where all are 1; fits of several seeds may have chosen differently: ", s = 4–8"."""
     if "auto" in values:
         return f", {name} auto"
-    low, high = min(values), max(values)
-    if low == high == 1.0:
+    low, high = f"{min(values):.2g}", f"{max(values):.2g}"
+    if low == high == "1":
         return ""
-    return f", {name} = {low:g}" + (f"–{high:g}" if high > low else "")
+    return f", {name} = {low}" + (f"–{high}" if high != low else "")
 
 
 # --- Python -------------------------------------------------------------------------------------------------
@@ -171,4 +171,4 @@ def _written(value: Any) -> str:
         return f'"{value}"'
     if isinstance(value, bool | int | tuple):
         return repr(value)
-    return f"{value:g}" if isinstance(value, float) else "…"
+    return f"{value:.4g}" if isinstance(value, float) else "…"

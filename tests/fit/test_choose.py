@@ -1,0 +1,102 @@
+"""Settings left to "auto": what held-out likelihood chooses, and that nothing of the choice is lost."""
+
+import numpy as np
+import pytest
+
+import nmar
+from nmar.fit.choose import ranked, trusts
+from nmar.fit.options import Options
+from nmar.fit.train import train
+
+FALLING = tuple(np.exp(-2.5 * np.linspace(0.0, 1.0, 15)))
+SETTINGS = {"factors": 3, "max_iter": 40, "random_state": 0, "n_jobs": 1}
+
+
+@pytest.fixture(scope="module")
+def coupled():
+    """Cells whose spread falls with their events, s = 8."""
+    link = nmar.Free(values=FALLING, thinning=8, learn=False)
+    cells, _ = nmar.simulate((160, 100), nmar.Factorization(2), link, density=0.3, seed=1)
+    return cells.split(test=0.2, valid=0.0, seed=0)
+
+
+@pytest.fixture(scope="module")
+def at_random():
+    """A complete matrix with rows of unequal noise, masked completely at random."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(160, 2)) @ rng.normal(size=(2, 60))
+    values += np.exp(0.8 * rng.normal(size=(160, 1))) * rng.normal(size=(160, 60))
+    values[rng.random(values.shape) < 0.5] = np.nan
+    return nmar.Cells.from_dense(values)
+
+
+def test_thinning_is_recovered_within_a_factor_of_two(coupled):
+    train_cells, _, test = coupled
+    model = nmar.CCPF(nmar.Factorization(2), nmar.Free(thinning="auto"), **SETTINGS).fit(train_cells)
+    assert 4.0 <= model.linkage_.thinning <= 16.0
+    paper = nmar.CCPF(nmar.Factorization(2), "free", **SETTINGS).fit(train_cells)
+    assert model.log_likelihood(test) > paper.log_likelihood(test)
+
+
+def test_trust_is_full_where_the_pattern_informs_and_none_where_it_cannot(coupled, at_random):
+    for cells, trust in ((coupled[0], 1.0), (at_random, 0.0)):
+        model = nmar.CCPF(nmar.Factorization(2), **SETTINGS).fit(cells)
+        assert model.trust_ == trust
+        tried = [choice for choice in model.choices_ if choice.setting == "trust"]
+        assert tried[0].value == trust and tried[0].behind == 0.0
+        assert [c.score for c in tried] == sorted((c.score for c in tried), reverse=True)
+
+
+def test_a_plain_fit_has_a_thinned_table_with_a_tail(coupled):
+    model = nmar.CCPF(nmar.Factorization(2), **SETTINGS).fit(coupled[0])
+    assert model.linkage_.thinning == 16.0 and len(model.linkage_.tail_table) == 2
+    assert nmar.CCPF(nmar.PatternOnly(), factors=2, max_iter=2).fit(coupled[0]).linkage_.name == "ignorable"
+
+
+def test_choosing_counts_as_time_and_sweeps_are_those_that_were_best(coupled):
+    model = nmar.CCPF(nmar.Factorization(2), **SETTINGS).fit(coupled[0])
+    apart = np.diff(model.seconds_trace_)
+    assert model.seconds_trace_[0] > 3.0 * np.median(apart)  # the sweeps of the choice went before
+    assert model.n_iter_ <= SETTINGS["max_iter"] and model.stop_reason_ == "max_iter"
+
+
+def test_resumed_fit_keeps_what_was_chosen(coupled, tmp_path):
+    settings = {**SETTINGS, "factors": "auto"}
+    whole = nmar.CCPF(nmar.Factorization(2), **settings).fit(coupled[0])
+    for stop in (True, None):
+        called = [] if stop is None else [lambda record: record.iteration == 3]
+        part = nmar.CCPF(nmar.Factorization(2), **settings)
+        part.fit(coupled[0], checkpoint=tmp_path, every=1, resume=True, callbacks=called)
+    assert part.trust_ == whole.trust_
+    np.testing.assert_array_equal(part.bound_trace_, whole.bound_trace_)
+
+
+def test_number_of_factors_by_pattern_and_values(coupled):
+    model = nmar.CCPF(nmar.Factorization(2), "free", **{**SETTINGS, "factors": "auto"}).fit(coupled[0])
+    assert {c.value for c in model.choices_ if c.setting == "factors"} == {3, 10, 30}
+    assert model.posterior_.law.pattern.factors == model.choices_[0].value
+
+
+@pytest.mark.parametrize("left", [{"trust": "auto"}, {"factors": "auto"}, {"linkage": nmar.Free(thinning="auto")}])
+def test_stochastic_solvers_refuse_to_choose(left):
+    with pytest.raises(ValueError, match="cannot be chosen by a stochastic solver"):
+        Options(solver="minibatch", **left)
+
+
+def test_all_cells_judge_together_and_ties_have_no_distance():
+    scores = {"a": np.array([0.0, 1.0]), "b": np.array([0.5, 0.5]), "c": np.array([-1.0, 0.0])}
+    found = {choice.value: choice for choice in ranked("letter", scores)}
+    assert found["b"].behind == 0.0 and found["c"].behind == pytest.approx(1.0) and found["c"].se == 0.0
+
+
+def test_trust_in_between_balances_missing_and_observed_cells(at_random):
+    blind, middle, full = trusts(at_random)
+    assert (blind, full) == (0.0, 1.0)
+    assert middle == pytest.approx(0.5, abs=0.02)  # lines are observed about equally often
+
+
+def test_choice_is_made_on_cells_that_are_not_fitted_meanwhile(at_random):
+    """The judges are hidden from the pattern and take no part in the trials: fits of the whole stay reproducible."""
+    options = Options(nmar.Factorization(2), nmar.Free(thinning=8), factors=2, seed=0, trust="auto")
+    one, two = (train(at_random, options).posterior.state.shared.linkage for _ in range(2))
+    assert one == two
