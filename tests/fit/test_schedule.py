@@ -93,7 +93,7 @@ def test_bounds_of_equal_batches_average_to_the_bound(name, hide):
     problem = start(name, hide=hide)
     lead, state, values = problem.law.lead, problem.state, []
     _, info, _ = half_sweep(lead, state, around(problem))
-    exact = bound(state, info.log_z, problem.law, problem.observed)
+    exact = _bound(state, info.log_z, around(problem), 1.0)
     schedule = Batches(Minibatch(batch_size=15), problem.observed, problem.law, SEED)
     assert [len(part) for part in schedule.parts] == [15] * 4
     for here, part in zip(schedule.observed, schedule.parts, strict=True):

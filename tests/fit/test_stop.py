@@ -49,7 +49,7 @@ def test_the_best_state_by_validation_is_kept_not_the_last(monkeypatch):
     monkeypatch.setattr("nmar.fit.train._score", lambda posterior, cells: next(scores))
     train, valid, _ = cells_of(SETTINGS["full"]).split(test=0.1, valid=0.1, seed=0)
     states = []
-    model = nmar.CCPF(SETTINGS["full"], factors=3, max_iter=60, patience=4, starts=1, random_state=0)
+    model = nmar.CCPF(SETTINGS["full"], "free", factors=3, max_iter=60, patience=4, starts=1, random_state=0)
     model.fit(train, valid=valid, callbacks=[lambda record: states.append(record.state)])
     assert model.stop_reason_ == "validation"
     assert model.n_iter_ == 7
@@ -58,7 +58,9 @@ def test_the_best_state_by_validation_is_kept_not_the_last(monkeypatch):
 
 
 def test_max_time_ends_a_fit():
-    model = nmar.CCPF(SETTINGS["full"], factors=3, max_iter=100_000, tol=0.0, max_time=0.2, starts=1, random_state=0)
+    model = nmar.CCPF(
+        SETTINGS["full"], "free", factors=3, max_iter=100_000, tol=0.0, max_time=0.2, starts=1, random_state=0
+    )
     model.fit(cells_of(SETTINGS["full"]))
     assert model.stop_reason_ == "max_time"
     assert model.seconds_trace_[-1] < 5.0

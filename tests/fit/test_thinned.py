@@ -158,7 +158,7 @@ def test_fitted_lines_and_lines_folded_in_end_at_one_optimum(name, axis):
     given = {**FITS[name], "factors": 1, "random_state": 0}
     cells = cells_of(given["data"], (50, 40), 0.3)
     known = nmar.CCPF(**given, max_iter=8).fit(cells).posterior_
-    observed = observe(cells, known.law, None, known.state.shared.center, np.float64)
+    observed = observe(cells, known.law, None, known.state.shared.units, np.float64)
     state, surroundings = known.state, Around(observed, known.law, choose("numba"), Serial())
     for _ in range(300):
         pair, _, _ = half_sweep(axis, state, surroundings, learns=False)

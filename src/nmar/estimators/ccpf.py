@@ -175,7 +175,9 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
             returns an iterator of them. Only one batch is in memory at a time; the fitted model knows all columns
             and the rows of the last batch, and others are folded in (:meth:`fold_in`).
         y : ignored
-        valid : cells on which to stop; the best state is kept. They are hidden from the pattern.
+        valid : cells on which to stop; the best state is kept. They are hidden from the pattern. Where settings, or
+            the start of a thinned table, are chosen, they judge together with training cells that are set aside, and
+            the fit makes as many sweeps as did best there.
         hidden : cells known to be held out: neither observed nor missing
         callbacks : functions called after each sweep with a record (``iteration``, ``bound``, ``validation``,
             ``seconds``, ``state``); one that returns True stops the fit
