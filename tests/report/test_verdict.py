@@ -41,7 +41,12 @@ def gains(coupled: float, tail: float, two_stage: float, blind: float) -> dict[K
         (gains(0.06, 0.03, 0.02, 0.04), "Modelling the missingness helps", "coupled", True),
         (gains(0.06, 0.00, 0.05, 0.00), "Modelling the missingness helps", "coupled", True),
         (gains(0.05, 0.07, 0.00, 0.06), "Modelling the missingness does not help: the values have a", "tail", False),
-        (gains(0.05, 0.00, 0.07, 0.00), "Modelling the missingness does not help: the spread", "two-stage", True),
+        (
+            gains(0.05, 0.00, 0.07, 0.00),
+            "The missingness is linked to the values, and modelling it helps, but not by a latent count: the spread",
+            "two-stage",
+            True,
+        ),
         (gains(0.05, 0.00, 0.00, 0.07), "Modelling the missingness does not help: rows and", "blind", False),
         (gains(0.00, 0.00, 0.00, 0.00), "No evidence", "ignorable", False),
         (gains(-0.05, -0.05, -0.05, -0.05), "Modelling the missingness hurts", "ignorable", False),
