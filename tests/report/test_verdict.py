@@ -43,7 +43,7 @@ def gains(coupled: float, tail: float, two_stage: float, blind: float) -> dict[K
         (gains(0.05, 0.07, 0.00, 0.06), "Modelling the missingness does not help: the values have a", "tail", False),
         (
             gains(0.05, 0.00, 0.07, 0.00),
-            "The missingness is linked to the values, and modelling it helps, but not by a latent count: the spread",
+            "The missingness is linked to the values, but a latent count adds nothing: the spread",
             "two-stage",
             True,
         ),

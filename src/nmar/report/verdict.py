@@ -149,7 +149,7 @@ class Case:
         if self.result.blinded(lead):
             begins = f"Modelling the missingness does not help ({NO_TRUST}):"
         elif control.kind == "two-stage":
-            begins = "The missingness is linked to the values, and modelling it helps, but not by a latent count:"
+            begins = "The missingness is linked to the values, but a latent count adds nothing:"
         elif beyond.mean > 0:
             begins = "No evidence that modelling the missingness helps; it does no better than a model in which"
         meaning = MEANING[control.kind].format(family=self._family())
