@@ -77,6 +77,13 @@ def test_number_of_factors_by_pattern_and_values(coupled):
     assert model.posterior_.law.pattern.factors == model.choices_[0].value
 
 
+@pytest.mark.parametrize(("data", "linkage"), [(nmar.PatternOnly(), None), (nmar.Factorization(2), "two-stage")])
+def test_number_of_factors_without_values_and_of_two_stages(coupled, data, linkage):
+    model = nmar.CCPF(data, linkage, **{**SETTINGS, "factors": "auto", "max_iter": 5}).fit(coupled[0])
+    known = model.posterior_
+    assert known.law.pattern.factors == known.state.sides[0].pattern.weights.shape.shape[1]
+
+
 @pytest.mark.parametrize("left", [{"trust": "auto"}, {"factors": "auto"}, {"linkage": nmar.Free(thinning="auto")}])
 def test_stochastic_solvers_refuse_to_choose(left):
     with pytest.raises(ValueError, match="cannot be chosen by a stochastic solver"):

@@ -266,10 +266,12 @@ def _parts(sweeps: int) -> list[int]:
 
 
 def score(posterior: Posterior, cells: Cells) -> Array:
-    """Predictive log likelihood of each cell that lies on the posterior's axes."""
+    """Predictive log likelihood of each cell that lies on the posterior's axes; 0 where no values are modelled."""
     known = cells.align(posterior.rows, posterior.cols, unknown="drop")
     if not len(known):
         raise ValueError("valid has no cell whose row and column are in the training cells")
+    if not posterior.law.data.has_values:
+        return np.zeros(len(known))
     i, j = known.pairs()
     return log_density(posterior, i, j, known.values)
 

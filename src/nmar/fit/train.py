@@ -233,6 +233,7 @@ def _two_stage(job: Job) -> Fitted:
     plain = replace(job.options, linkage="ignorable", control=False, trust=1.0)
     keep = _stage(job, "pattern")
     pattern = _fit(replace(job, options=replace(plain, data=PatternOnly()), valid=None, watch=None, keep=keep))
+    plain = replace(plain, factors=pattern.posterior.law.pattern.factors)  # where they were left open
     known = None if keep is None else keep.read()  # the seed of the first stage, where that was drawn
     seed = plain.seed if known is None else known.seed
     problem, state = first_state(replace(job, options=replace(plain, seed=seed), watch=None))

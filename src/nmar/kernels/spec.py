@@ -28,13 +28,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.prob.counts import WHOLE
+
 Array = NDArray[Any]
 
 FAMILIES = ("gaussian", "poisson", "gamma", "inverse_gaussian", "negative_binomial", "binomial")
 GAUSSIAN, POISSON, GAMMA, INVERSE_GAUSSIAN, NEGATIVE_BINOMIAL, BINOMIAL = range(6)
 EMPTY_INT = np.empty(0, np.int32)
 EMPTY_FLOAT = np.empty(0, np.float64)
-WHOLE = np.ones(1)
 
 UNMODELLED = 6  # no values: s and E[n] are all there is to a cell
 
