@@ -59,7 +59,7 @@ def tile_room(basis: int, dtype: Any, bins: int = 0) -> Tile:
     plain, inner, ys, at = np.ones(TILE), np.ones(TILE), np.ones(TILE), np.zeros(TILE, np.int64)
     firsts, weights, underflow = np.zeros((2, TILE)), np.zeros((2, TILE)), np.zeros(TILE)
     shares, moved = np.zeros(TILE, dtype), np.zeros((2, TILE), dtype)
-    counts = np.zeros((3, bins, TILE))
+    counts = np.zeros((4, bins, TILE))
     return Tile(work, statistics, plain, inner, ys, at, firsts, weights, underflow, shares, moved, counts)
 
 

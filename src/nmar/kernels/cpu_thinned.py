@@ -1,14 +1,16 @@
 """Compiled: the posterior of thinned counts of a tile of cells with closed bins (theory.md, Thinned counts).
 
-A count e weighs g^e (s^e − (s−1)^e)/e!. A bin of several counts is summed from the end where its terms are largest:
-upwards from its first count where they fall before its last, else downwards from the last, so that no term overflows.
-From one count to the next a term is multiplied by g and a constant; the constants of all bins lie behind each other
-(:func:`steps_of`), in runs of ``RUN`` filled up with zeros. Rows of ``work`` and lanes are those of cpu_tile.py.
+A count e weighs g^e (s^e − (s−1)^e)/e!. The weight of a bin of several counts is that of its first one times a
+polynomial in g, and E[e] needs the polynomial's derivative: both by Horner's rule. Where that could overflow the bin is
+summed from its largest weight, one lane at a time. Coefficients of all bins lie behind each other (:func:`steps_of`),
+the highest powers first, in runs of ``RUN`` that begin with zeros. No logarithm of a sum is taken: the sum multiplies
+the exponential of the rest. Rows of ``work`` and lanes are those of cpu_tile.py.
 """
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -33,7 +35,6 @@ from nmar.kernels.cpu_tile import (
     OWN,
     TERM,
     TILE,
-    TM,
     TOP,
     TOTAL,
     S,
@@ -43,118 +44,152 @@ from nmar.kernels.cpu_tile import (
 
 Array = NDArray[Any]
 
-REST, WEIGHT, MEAN = range(3)  # of ``bins`` (3, B, lanes): largest f from a bin on; log weight and mean count of it
-BASE, UPWARDS = LT, TM  # rows that hold something else only before the counts' own law is at work
+REST, FIRST, SUM, COUNTS = range(4)  # of ``bins`` (4, B, lanes): largest f from a bin on; log weight of the count that
+# a sum begins at; sum of the bin's weights over it; the same sum with every weight times its count
+BASE = LT  # a row that holds something else only before the counts' own law is at work
 CHECK = 3  # bins after which it is asked whether later ones can matter
 RUN = 4  # counts that are added in one pass over the lanes
 FAR = 0.9  # ratio of neighbouring terms below which a rest is bounded by a geometric series
 LOG_REST = -math.log(1.0 - FAR)
 NEARLY_NOTHING = 1e-17
+LARGE = 230.0  # log of a sum that may still multiply an exponential without leaving double precision
 
 
 class Steps(NamedTuple):
-    """What multiplies g from one count to the next, for every bin."""
+    """The polynomial of each bin, in x = g times the ratio of its second weight to its first at g = 1."""
 
     starts: Array  # (B + 1,) first count of each bin; the last entry ends the table of the open last bin
-    places: Array  # (B + 1,) where the constants of each bin begin
-    up: Array  # from the first count upwards
-    down: Array  # from the last count downwards
+    places: Array  # (B + 1,) where the coefficients of each bin begin
+    coefficients: Array  # from the last count of a bin to its first
+    ratios: Array  # weight of count e + 1 over that of count e, at g = 1
     log_shares: Array  # (M,) log probability of each level of a tail
 
 
 def steps_of(log_factorial: Array, starts: Array, shares: Array) -> Steps:
-    """The constants of all bins from log e! − log(s^e − (s−1)^e); empty where bins are single counts."""
-    if not len(starts):
+    """The polynomials of all bins from log e! − log(s^e − (s−1)^e); empty where bins are single counts."""
+    factorials = log_factorial.tobytes() if len(starts) else b""
+    return Steps(*_polynomials(factorials, tuple(starts.tolist())), np.log(shares))
+
+
+@lru_cache(maxsize=32)  # every block of a fit asks for the same ones
+def _polynomials(factorials: bytes, starts: tuple[int, ...]) -> tuple[Array, ...]:
+    """All but the last part of :func:`steps_of`."""
+    if not starts:
         nothing = np.empty(0, np.int64)
-        return Steps(nothing, nothing, np.empty(0), np.empty(0), np.log(shares))
-    first = np.append(starts, len(log_factorial)).astype(np.int64)
-    ratios = np.exp(log_factorial[:-1] - log_factorial[1:])  # of count e + 1 to count e
-    places, up, down = [0], [], []
-    for low, end in pairwise(first.tolist()):
-        length = -(-(end - low - 1) // RUN) * RUN
-        filled = np.zeros((2, length))
-        inside = ratios[low : end - 1]
-        filled[0, : len(inside)], filled[1, : len(inside)] = inside, 1.0 / inside[::-1]
-        up.append(filled[0])
-        down.append(filled[1])
-        places.append(places[-1] + length)
-    return Steps(first, np.array(places, np.int64), np.concatenate(up), np.concatenate(down), np.log(shares))
+        return nothing, nothing, np.empty(0), np.empty(0)
+    log_factorial = np.frombuffer(factorials)
+    ratios = np.exp(log_factorial[:-1] - log_factorial[1:])
+    firsts = np.append(starts, len(log_factorial)).astype(np.int64)
+    bins = [_coefficients(ratios[low : end - 1]) for low, end in pairwise(firsts.tolist())]
+    return firsts, np.cumsum([0, *map(len, bins)]).astype(np.int64), np.concatenate(bins), ratios
+
+
+def _coefficients(ratios: Array) -> Array:
+    """Coefficients of 1 + x + (r₂/r₁)x² + (r₂r₃/r₁²)x³ + …, highest first, in whole runs."""
+    rising = np.cumprod(np.append(1.0, ratios / ratios[0])) if len(ratios) else np.ones(1)
+    filled = np.zeros(-(-len(rising) // RUN) * RUN)
+    filled[len(filled) - len(rising) :] = rising[::-1]
+    return filled
 
 
 @vectorised
-def _begin_bin(work, last_ratio):
-    """Which end of a bin its sum begins at: its last count where terms still rise there."""
+def _begin_sum(bins, b, work, ratio):
+    """Nothing added yet; x of every lane."""
     for lane in range(TILE):
-        g = work[S, lane]
-        rising = g * last_ratio > 1.0
-        work[UPWARDS, lane] = 0.0 if rising else 1.0
-        work[BASE, lane] = 1.0 / g if rising else g
-        work[TERM, lane], work[TOTAL, lane], work[LAST, lane] = 1.0, 1.0, 0.0
+        work[BASE, lane] = work[S, lane] * ratio
+        bins[SUM, b, lane], bins[COUNTS, b, lane] = 0.0, 0.0
 
 
 @vectorised
-def _add_run(work, steps_up, steps_down, place, count):
-    """Add RUN more counts, the next of which is ``count`` counts from the first."""
-    up0, up1, up2, up3 = steps_up[place], steps_up[place + 1], steps_up[place + 2], steps_up[place + 3]
-    down0, down1, down2, down3 = steps_down[place], steps_down[place + 1], steps_down[place + 2], steps_down[place + 3]
+def _add_run(bins, b, work, coefficients, place):
+    """Horner's rule for the next RUN coefficients, of the polynomial (SUM) and of its derivative (COUNTS)."""
+    c0, c1, c2, c3 = coefficients[place], coefficients[place + 1], coefficients[place + 2], coefficients[place + 3]
     for lane in range(TILE):
-        base, upwards = work[BASE, lane], work[UPWARDS, lane] > 0.5
-        t0 = work[TERM, lane] * (base * (up0 if upwards else down0))
-        t1 = t0 * (base * (up1 if upwards else down1))
-        t2 = t1 * (base * (up2 if upwards else down2))
-        t3 = t2 * (base * (up3 if upwards else down3))
-        work[TERM, lane] = t3
-        work[TOTAL, lane] += (t0 + t1) + (t2 + t3)
-        work[LAST, lane] += (count * t0 + (count + 1.0) * t1) + ((count + 2.0) * t2 + (count + 3.0) * t3)
+        x, p, d = work[BASE, lane], bins[SUM, b, lane], bins[COUNTS, b, lane]
+        d = d * x + p
+        p = p * x + c0
+        d = d * x + p
+        p = p * x + c1
+        d = d * x + p
+        p = p * x + c2
+        bins[COUNTS, b, lane] = d * x + p
+        bins[SUM, b, lane] = p * x + c3
 
 
 @vectorised
-def _end_bin(bins, b, work, low, high, log_low, log_high):
-    """Log weight and mean count of a bin whose counts have been added."""
+def _end_up(bins, b, work, low, log_low):
+    """What a sum upwards from the first count leaves."""
     for lane in range(TILE):
-        upwards, inner = work[UPWARDS, lane] > 0.5, work[LAST, lane] / work[TOTAL, lane]
-        first = low * work[LOG_S, lane] - log_low if upwards else high * work[LOG_S, lane] - log_high
-        bins[WEIGHT, b, lane] = first + log(work[TOTAL, lane])
-        bins[MEAN, b, lane] = low + inner if upwards else high - inner
+        bins[FIRST, b, lane] = low * work[LOG_S, lane] - log_low
+        bins[COUNTS, b, lane] = low * bins[SUM, b, lane] + work[BASE, lane] * bins[COUNTS, b, lane]
 
 
 @compiled
-def _wide_bin(bins, b, work, log_factorial, steps):
-    """Log weight and mean count of a bin of several counts that ends."""
-    starts, places, up, down, _ = steps
+def _from_largest(bins, b, lane, work, low, high, thinning, log_factorial, ratios):
+    """Sums of one lane's bin from near its largest weight, up and down, until the rest is nothing."""
+    g = work[S, lane]
+    middle = np.int64(min(max(thinning * g, 1.0 * low), 1.0 * high))
+    total, counts = 1.0, 1.0 * middle
+    term, e = 1.0, middle
+    while e < high and term > NEARLY_NOTHING:
+        term *= g * ratios[e]
+        e += 1
+        total += term
+        counts += e * term
+    term, e = 1.0, middle
+    while e > low and term > NEARLY_NOTHING:
+        e -= 1
+        term /= g * ratios[e]
+        total += term
+        counts += e * term
+    bins[FIRST, b, lane] = middle * work[LOG_S, lane] - log_factorial[middle]
+    bins[SUM, b, lane], bins[COUNTS, b, lane] = total, counts
+
+
+@compiled
+def _wide_bin(bins, b, work, most, log_factorial, steps, thinning):
+    """Sums of a bin of several counts that ends; ``most`` is the largest g of the tile."""
+    starts, places, coefficients, ratios, _ = steps
     low, high = starts[b], starts[b + 1] - 1
-    _begin_bin(work, up[places[b] + high - low - 1])
+    limit = math.exp(LARGE / (high - low)) / ratios[low]
+    _begin_sum(bins, b, work, ratios[low])
     for place in range(places[b], places[b + 1], RUN):
-        _add_run(work, up, down, place, place - places[b] + 1.0)
-    _end_bin(bins, b, work, 1.0 * low, 1.0 * high, log_factorial[low], log_factorial[high])
+        _add_run(bins, b, work, coefficients, place)
+    _end_up(bins, b, work, 1.0 * low, log_factorial[low])
+    if most > limit:
+        for lane in range(TILE):
+            if work[S, lane] > limit:
+                _from_largest(bins, b, lane, work, low, high, thinning, log_factorial, ratios)
 
 
 @vectorised
-def _begin_tail(work, limit):
-    """The first term of the last bin; lanes beyond ``limit`` take no part in its series. Returns the largest rate."""
+def _begin_tail(bins, b, work, ratio, limit):
+    """As _begin_sum; lanes beyond ``limit`` take no part in the series. Returns the largest base."""
     most = 0.0
     for lane in range(TILE):
-        g = work[S, lane] if work[S, lane] < limit else 0.0
-        work[BASE, lane], work[UPWARDS, lane] = g, 1.0
-        work[TERM, lane], work[TOTAL, lane], work[LAST, lane] = 1.0, 1.0, 0.0
-        most = max(most, g)
+        x = work[S, lane] * ratio if work[S, lane] < limit else 0.0
+        work[BASE, lane] = x
+        bins[SUM, b, lane], bins[COUNTS, b, lane] = 0.0, 0.0
+        most = max(most, x)
     return most
 
 
 @compiled
 def _tail(bins, b, work, log_factorial, steps, thinning):
     """The last bin, which has no end: a series where sg < M + 1, else all counts less those below M."""
-    starts, places, up, down, _ = steps
+    starts, places, coefficients, ratios, _ = steps
     low = starts[b]
     limit = (low + 1.0) / thinning
-    most, reach = _begin_tail(work, limit), 1.0
-    for place in range(places[b], places[b + 1], RUN):
-        _add_run(work, up, down, place, place - places[b] + 1.0)
-        for step in range(RUN):
-            reach *= most * up[place + step]
-        if reach < NEARLY_NOTHING:  # the widest lane decides; its terms fall faster and faster
-            break
-    _end_bin(bins, b, work, 1.0 * low, 1.0 * low, log_factorial[low], log_factorial[low])
+    most = _begin_tail(bins, b, work, ratios[low], limit)
+    place, power = places[b + 1] - RUN, most**RUN
+    reach = power
+    while place > places[b] and reach * coefficients[place] > NEARLY_NOTHING:  # the lane of the largest g decides
+        place -= RUN
+        reach *= power
+    while place < places[b + 1]:
+        _add_run(bins, b, work, coefficients, place)
+        place += RUN
+    _end_up(bins, b, work, 1.0 * low, log_factorial[low])
     for lane in range(TILE):
         if work[S, lane] >= limit:
             _all_less_below(bins, b, work, log_factorial, starts, limit, thinning)
@@ -188,9 +223,9 @@ def _add_single(work, count, log_factorial):
 @vectorised
 def _add_wide(work, bins, b):
     for lane in range(TILE):
-        share = exp(bins[WEIGHT, b, lane] - work[LAST, lane])
-        work[TERM, lane] += share
-        work[TOTAL, lane] += share * bins[MEAN, b, lane]
+        share = exp(bins[FIRST, b, lane] - work[LAST, lane])
+        work[TERM, lane] += share * bins[SUM, b, lane]
+        work[TOTAL, lane] += share * bins[COUNTS, b, lane]
 
 
 @vectorised
@@ -199,8 +234,9 @@ def _close_tail(bins, last, work, limit, thinning):
         g = max(work[S, lane], limit)
         above = max(1.0 - work[TERM, lane], LEAST)
         mean, far = (thinning - 1.0) * g - g / expm1(-g), work[S, lane] >= limit
-        bins[WEIGHT, last, lane] = work[LAST, lane] + log(above) if far else bins[WEIGHT, last, lane]
-        bins[MEAN, last, lane] = (mean - work[TOTAL, lane]) / above if far else bins[MEAN, last, lane]
+        bins[FIRST, last, lane] = work[LAST, lane] if far else bins[FIRST, last, lane]
+        bins[SUM, last, lane] = above if far else bins[SUM, last, lane]
+        bins[COUNTS, last, lane] = mean - work[TOTAL, lane] if far else bins[COUNTS, last, lane]
 
 
 @vectorised
@@ -250,51 +286,46 @@ def _complete_single(q, t, pair, work, count, constant):
 
 
 @vectorised
-def _complete_wide(q, t, pair, work, weight, constant):
-    """The same of a bin whose log weight is known."""
+def _complete_wide(q, t, pair, work, first, constant):
+    """The same of a bin of several counts, with the log weight of the count its sum begins at."""
     for lane in range(TILE):
-        term = q[t, pair, lane] + (weight[lane] + constant)
+        term = q[t, pair, lane] + (first[lane] + constant)
         q[t, pair, lane] = term
         work[TOP, lane] = max(work[TOP, lane], term)
 
 
 @vectorised
-def _exponentiate(q, t, pair, work):
-    """A term over the largest one, added to the total."""
+def _take_single(q, t, pair, work, count):
+    """A term over the largest one, added to the total and to the mean count."""
     for lane in range(TILE):
         e = exp(q[t, pair, lane] - work[TOP, lane])
         q[t, pair, lane] = e
-        work[TERM, lane] += e
+        work[TOTAL, lane] += e
+        work[COUNT, lane] += e * count
 
 
 @vectorised
-def _count_single(work, count):
+def _take_wide(q, t, pair, work, total, counts):
+    """The same of a bin of several counts."""
     for lane in range(TILE):
-        work[TOTAL, lane] += work[TERM, lane]
-        work[COUNT, lane] += work[TERM, lane] * count
-        work[TERM, lane] = 0.0
-
-
-@vectorised
-def _count_wide(work, mean):
-    for lane in range(TILE):
-        work[TOTAL, lane] += work[TERM, lane]
-        work[COUNT, lane] += work[TERM, lane] * mean[lane]
-        work[TERM, lane] = 0.0
+        e = exp(q[t, pair, lane] - work[TOP, lane])
+        q[t, pair, lane] = e * total[lane]
+        work[TOTAL, lane] += e * total[lane]
+        work[COUNT, lane] += e * counts[lane]
 
 
 @compiled
 def _normalise(q, t, work, bins, starts, used, levels):
     """Terms of the bins used to probabilities; log Z and the mean count."""
     for lane in range(TILE):
-        work[TOTAL, lane], work[COUNT, lane], work[TERM, lane] = 0.0, 0.0, 0.0
+        work[TOTAL, lane], work[COUNT, lane] = 0.0, 0.0
     for b in range(used):
+        single = starts[b + 1] == starts[b] + 1
         for pair in range(b * levels, (b + 1) * levels):
-            _exponentiate(q, t, pair, work)
-        if starts[b + 1] == starts[b] + 1:
-            _count_single(work, 1.0 * starts[b])
-        else:
-            _count_wide(work, bins[MEAN, b])
+            if single:
+                _take_single(q, t, pair, work, 1.0 * starts[b])
+            else:
+                _take_wide(q, t, pair, work, bins[SUM, b], bins[COUNTS, b])
     _divide(q, t, work, used * levels)
 
 
@@ -313,6 +344,16 @@ def _divide(q, t, work, used):
             q[t, pair, lane] = 0.0
 
 
+@vectorised
+def _begin_tops(work):
+    """No term yet; returns the largest g of the tile."""
+    most = 0.0
+    for lane in range(TILE):
+        work[TOP, lane] = NOTHING
+        most = max(most, work[S, lane])
+    return most
+
+
 @compiled
 def thinned_tile(law, group, start, basis, work, bins, q, t):
     """q, log Z and the mean count (COUNT) of a tile; bins are visited until no later count can matter in any lane."""
@@ -325,8 +366,7 @@ def thinned_tile(law, group, start, basis, work, bins, q, t):
         for pair in range(slopes.shape[1]):
             add_by_value(q, t, pair, by_value, group, start)
     _largest_after(q, t, size, levels, bins, work)
-    for lane in range(TILE):
-        work[TOP, lane] = NOTHING
+    most = _begin_tops(work)
     while used < size:
         low = starts[used]
         if used % CHECK == 0 and used > 0:
@@ -337,12 +377,12 @@ def thinned_tile(law, group, start, basis, work, bins, q, t):
         if used == size - 1:
             _tail(bins, used, work, log_factorial, steps, numbers[THINNING])
         elif not single:
-            _wide_bin(bins, used, work, log_factorial, steps)
+            _wide_bin(bins, used, work, most, log_factorial, steps, numbers[THINNING])
         for level in range(levels):
             if single:
                 _complete_single(q, t, used * levels + level, work, 1.0 * low, log_shares[level] - log_factorial[low])
             else:
-                _complete_wide(q, t, used * levels + level, work, bins[WEIGHT, used], log_shares[level])
+                _complete_wide(q, t, used * levels + level, work, bins[FIRST, used], log_shares[level])
         used += 1
     _normalise(q, t, work, bins, starts, used, levels)
 

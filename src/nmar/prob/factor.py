@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -121,11 +121,13 @@ def gamma_divergence(totals: Array, size: int, shape: float, rate: Array | float
     return float(np.sum(of_itself - prior))
 
 
+@cache  # asked for by every block
 def pair_indices(size: int) -> tuple[Array, Array]:
     """Row and column of each entry of a packed symmetric matrix, upper triangle by rows."""
     return np.triu_indices(size)
 
 
+@cache
 def pack_scale(size: int) -> Array:
     """1 on the diagonal and √2 off it: packed matrices then have ⟨A, B⟩ = tr(AB) as their plain dot product."""
     i, j = pair_indices(size)

@@ -13,15 +13,15 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, solveh_banded
 from scipy.optimize import brentq, minimize_scalar
 
 from nmar.prob.family_base import Family
-from nmar.prob.learn_dispersion import PRIOR_RATE, PRIOR_SHAPE, best_dispersion, value_at
+from nmar.prob.learn_dispersion import PRIOR_RATE, PRIOR_SHAPE, best_dispersion, log_prior_dispersion, value_at
 from nmar.prob.linkage import Curve, Free
 from nmar.prob.linkage_base import Linkage
 from nmar.prob.statistics import Array, Statistics
 
 __all__ = ["learn_curve", "learn_free", "learn_mean"]
 
-TURNS, SETTLED = 50, 1e-11  # most turns between table and tail, and the relative gain at which they end
-TAIL_LIMIT = 5.0  # of |log psi(m)|
+SMALLEST = 1e-12  # Newton step
+SETTLED = 1e-13  # relative gain promised by a Newton step after which no other is made
 GRID = 33  # points of the scan over c; floored tables have several modes
 
 
@@ -94,63 +94,95 @@ def _refine(profile: _Profile, peak: float, beside: float) -> None:
 
 
 class _Chain:
-    """The objective of a free table over (log dispersion, log phi2(2..levels)), with its derivatives."""
+    """The objective of a free table over (log dispersion, log phi2(2..levels), log psi(2..tail)), with derivatives.
+
+    The logarithm of a bin's dispersion is a sum of some of these numbers: ``design`` says of which.
+    """
 
     def __init__(self, linkage: Free, family: Family, stats: Statistics, dispersion: float, learn: bool):
         self.linkage, self.family, self.stats = linkage, family, stats
-        self.dispersion, self.learn, self.tail = dispersion, learn, linkage.tail_table
+        self.dispersion, self.own = dispersion, int(learn)
+        level, tail = (part.ravel() for part in np.indices((linkage.levels, linkage.tail)))
+        self.design = np.hstack([
+            np.ones((level.size, self.own)),
+            level[:, None] == np.arange(1, linkage.levels),
+            tail[:, None] == np.arange(1, linkage.tail),
+        ])  # fmt: skip
 
-    def unpack(self, point: Array) -> tuple[float, Array]:
-        """Return the dispersion and the table."""
-        own = int(self.learn)
-        dispersion = float(np.exp(point[0])) if self.learn else self.dispersion
-        return dispersion, np.exp(np.concatenate([[0.0], point[own:]]))
+    @property
+    def start(self) -> Array:
+        """Where the linkage and the dispersion stand now."""
+        logs = np.log([self.dispersion]), np.log(self.linkage.spread), np.log(self.linkage.tail_table)
+        return np.concatenate([logs[0][: self.own], logs[1][1:], logs[2][1:]])
+
+    def split(self, point: Array) -> tuple[float, Array, Array]:
+        """Return the logarithms: of the dispersion, of the table and of the tail, whose first entries are 0."""
+        log_dispersion = float(point[0]) if self.own else float(np.log(self.dispersion))
+        rest = point[self.own :]
+        table, tail = rest[: self.linkage.levels - 1], rest[self.linkage.levels - 1 :]
+        return log_dispersion, np.append(0.0, table), np.append(0.0, tail)
+
+    def bins(self, point: Array) -> Array:
+        """Return the dispersion of every bin."""
+        return np.exp(self.design @ point) * (1.0 if self.own else self.dispersion)
 
     def value(self, point: Array) -> float:
         """Return the objective."""
-        dispersion, table = self.unpack(point)
-        steps = np.diff(np.log(table))
-        prior = self.linkage.strength * float(np.sum(-steps - np.expm1(-steps)))
-        return value_at(self.family, self.stats, np.outer(table, self.tail).ravel(), dispersion) + prior
+        log_dispersion, table, tail = self.split(point)
+        steps = np.diff(table)
+        prior = self.linkage.strength * float(np.sum(-steps - np.expm1(-steps))) - 0.5 * float(tail @ tail)
+        prior += log_prior_dispersion(self.family, np.exp(log_dispersion))
+        return float(self.family.objective(self.stats, self.bins(point)).sum()) + prior
 
     def curvature(self, point: Array) -> tuple[Array, Array]:
         """Return the gradient and the Hessian."""
-        dispersion, table = self.unpack(point)
-        x = np.outer(dispersion * table, self.tail).ravel()
+        x = self.bins(point)
         first, second = self.family.derivatives(self.stats, x)
         slope, bend = x * first, x * first + x * x * second  # with respect to log x
-        slope, bend = (part.reshape(-1, len(self.tail)).sum(axis=1) for part in (slope, bend))
-        pull = self.linkage.strength * table[:-1] / table[1:]
+        gradient, hessian = self.design.T @ slope, self.design.T @ (bend[:, None] * self.design)
+        log_dispersion, table, tail = self.split(point)
+        if self.own:
+            weight = PRIOR_RATE * np.exp(-log_dispersion)
+            gradient[0] += weight - (PRIOR_SHAPE + 1)
+            hessian[0, 0] -= weight
+        self._add_chain(gradient, hessian, table)
+        last = np.arange(gradient.size - len(tail) + 1, gradient.size)
+        gradient[last] -= tail[1:]
+        hessian[last, last] -= 1.0
+        return gradient, hessian
+
+    def _add_chain(self, gradient: Array, hessian: Array, table: Array) -> None:
+        """Add the derivatives of the chain prior of log phi2."""
+        pull = self.linkage.strength * np.exp(-np.diff(table))
         push = pull - self.linkage.strength  # derivative of each factor of the chain by its step
-        gradient, hessian = slope[1:] + push, np.diag(bend[1:] - pull)
-        gradient[:-1] -= push[1:]
-        rows = np.arange(len(pull) - 1)
-        hessian[rows, rows] -= pull[1:]
-        hessian[rows, rows + 1] = hessian[rows + 1, rows] = pull[1:]
-        if not self.learn:
-            return gradient, hessian
-        top = slope.sum() - (PRIOR_SHAPE + 1) + PRIOR_RATE / dispersion
-        corner = bend.sum() - PRIOR_RATE / dispersion
-        full = np.block([[np.array([[corner]]), bend[None, 1:]], [bend[1:, None], hessian]])
-        return np.concatenate([[top], gradient]), full
+        here = self.own + np.arange(len(pull))
+        gradient[here] += push
+        gradient[here[:-1]] -= push[1:]
+        hessian[here, here] -= pull
+        hessian[here[:-1], here[:-1]] -= pull[1:]
+        hessian[here[:-1], here[1:]] += pull[1:]
+        hessian[here[1:], here[:-1]] += pull[1:]
 
 
 def learn_free(
     linkage: Free, family: Family, dispersion: float, stats: Statistics, learn_dispersion: bool
 ) -> tuple[Linkage, float]:
-    """Maximise over the free table and the dispersion, and over the tail in turn if there is one."""
-    if linkage.tail == 1:
-        return _learn_table(linkage, family, dispersion, stats, learn_dispersion)
-    linkage = _learn_shares(linkage, stats)
-    value = -np.inf
-    for _ in range(TURNS):
-        linkage, dispersion = _learn_table(linkage, family, dispersion, stats, learn_dispersion)
-        linkage = _learn_tail(linkage, family, dispersion, stats)
-        reached = value_at(family, stats, linkage.bin_table(), dispersion) + linkage.log_prior()
-        if reached - value <= SETTLED * abs(reached):
-            break
-        value = reached
-    return linkage, dispersion
+    """Maximise jointly over the free table, the tail and the dispersion, by damped Newton steps in their logarithms.
+
+    At the optimum every entry satisfies the quadratic of theory.md, M-steps (Gaussian and Poisson); visiting
+    the entries one by one converges to the same point, but takes hundreds of rounds where bins are empty.
+    """
+    if linkage.tail > 1:
+        linkage = _learn_shares(linkage, stats)
+    chain = _Chain(linkage, family, stats, dispersion, learn_dispersion and family.learns_dispersion)
+    found = _climb(chain, chain.start)
+    if chain.value(found) <= chain.value(chain.start):
+        return linkage, dispersion
+    log_dispersion, table, tail = chain.split(found)
+    better = replace(linkage, values=tuple(np.exp(table).tolist()))
+    if linkage.tail > 1:
+        better = replace(better, tail_values=tuple(np.exp(tail).tolist()))
+    return better, float(np.exp(log_dispersion)) if chain.own else dispersion
 
 
 def _learn_shares(linkage: Free, stats: Statistics) -> Free:
@@ -159,72 +191,39 @@ def _learn_shares(linkage: Free, stats: Statistics) -> Free:
     return replace(linkage, tail_parts=tuple((cells / cells.sum()).tolist()))
 
 
-def _learn_tail(linkage: Free, family: Family, dispersion: float, stats: Statistics) -> Free:
-    """psi(m), one level after another, by a search in its logarithm; the present value stays if it is better."""
-
-    def loss(log_psi: float, linkage: Free, level: int) -> float:
-        trial = _with_psi(linkage, level, float(np.exp(log_psi)))
-        return -value_at(family, stats, trial.bin_table(), dispersion) - trial.log_prior()
-
-    options = {"xatol": 1e-9}
-    for level in range(1, linkage.tail):
-        present = loss(float(np.log(linkage.tail_table[level])), linkage, level)
-        found = minimize_scalar(
-            loss, bounds=(-TAIL_LIMIT, TAIL_LIMIT), args=(linkage, level), method="bounded", options=options
-        )
-        if found.fun < present:
-            linkage = _with_psi(linkage, level, float(np.exp(found.x)))
-    return linkage
-
-
-def _with_psi(linkage: Free, level: int, value: float) -> Free:
-    table = linkage.tail_table
-    table[level] = value
-    return replace(linkage, tail_values=tuple(table.tolist()))
-
-
-def _learn_table(
-    linkage: Free, family: Family, dispersion: float, stats: Statistics, learn_dispersion: bool
-) -> tuple[Free, float]:
-    """Maximise jointly over the free table and the dispersion, by damped Newton steps in their logarithms.
-
-    At the optimum every entry satisfies the quadratic of theory.md, M-steps (Gaussian and Poisson); visiting
-    the entries one by one converges to the same point, but takes hundreds of rounds where bins are empty.
-    """
-    learn_dispersion = learn_dispersion and family.learns_dispersion
-    chain = _Chain(linkage, family, stats, dispersion, learn_dispersion)
-    own = [np.log(dispersion)] if learn_dispersion else []
-    point = np.concatenate([own, np.log(linkage.spread[1:])])
-    found = _climb(chain, point)
-    if chain.value(found) <= chain.value(point):
-        return linkage, dispersion
-    best, table = chain.unpack(found)
-    return replace(linkage, values=tuple(float(v) for v in table)), best
-
-
 def _climb(chain: _Chain, point: Array) -> Array:
     """Newton's method with Levenberg damping: only steps that do not lower the objective are taken."""
     value, damping = chain.value(point), 0.0
-    gradient, hessian = chain.curvature(point)
     for _ in range(200):
-        try:
-            factor = cho_factor(-hessian + damping * np.eye(point.size))
-        except LinAlgError:
-            damping = max(4 * damping, 1e-3 * float(np.abs(hessian).max()), 1e-8)
-            continue
-        step = cho_solve(factor, gradient)
-        step *= min(1.0, 2.0 / float(np.abs(step).max(initial=1e-300)))
+        gradient, hessian = chain.curvature(point)
+        step, damping = _newton_step(gradient, hessian, damping)
         trial = chain.value(point + step)
-        if trial < value - 1e-14 * abs(value):
-            damping = max(4 * damping, 1e-3 * float(np.abs(hessian).max()))
-            continue
-        new_gradient, hessian = chain.curvature(point + step)
-        stalled = trial <= value and float(np.abs(new_gradient).max()) >= float(np.abs(gradient).max())
-        if stalled:
+        while not trial >= value - 1e-14 * abs(value):
+            if float(np.abs(step).max()) < SMALLEST:  # nothing nearby is better, or the objective is no number
+                return point
+            step, damping = _newton_step(gradient, hessian, _more(damping, hessian))
+            trial = chain.value(point + step)
+        point, value = point + step, max(trial, value)
+        if float(step @ gradient) <= SETTLED * abs(value):  # the next step would square what is left
             break
-        point, value, gradient, damping = point + step, trial, new_gradient, damping / 8
-        damping = 0.0 if damping < 1e-12 * float(np.abs(hessian).max()) else damping
+        damping = 0.0 if damping < 1e-12 * float(np.abs(hessian).max()) else damping / 8
     return point
+
+
+def _more(damping: float, hessian: Array) -> float:
+    return max(4 * damping, 1e-3 * float(np.abs(hessian).max()), 1e-8)
+
+
+def _newton_step(gradient: Array, hessian: Array, damping: float) -> tuple[Array, float]:
+    """A step of at most 2 in every coordinate, and the damping at which the matrix was positive definite."""
+    while True:
+        try:
+            factor = cho_factor(-hessian + damping * np.eye(gradient.size))
+            break
+        except LinAlgError:
+            damping = _more(damping, hessian)
+    step = cho_solve(factor, gradient)
+    return step * min(1.0, 2.0 / float(np.abs(step).max(initial=1e-300))), damping
 
 
 def learn_mean(linkage: Linkage, dispersion: float, stats: Statistics) -> Linkage:
