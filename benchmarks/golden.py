@@ -4,7 +4,8 @@
     python -m benchmarks.golden check FILE     after it: the largest relative difference of every setting
 
 Settings cover data models × linkages × solvers × controls × storage types on small simulated tables, and
-MovieLens-small where the data are at hand. Nothing is chosen by held-out cells, so that differences of rounding do not change a choice.
+MovieLens-small where the data are at hand. Nothing is chosen by held-out cells, so that differences of rounding do not
+change a choice.
 """
 
 from __future__ import annotations

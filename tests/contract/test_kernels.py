@@ -28,8 +28,10 @@ from nmar.kernels.spec import (
     fill_view,
     padded,
 )
-from nmar.models.coupled import Law, Shared, crossing
+from nmar.models.cell_law import cell_law
+from nmar.models.law import Law
 from nmar.models.missingness import Pattern
+from nmar.models.state import Shared
 from nmar.prob.factor import pack, unpack
 from nmar.prob.linkage import Compound, Free, Geometric, Ignorable, Linear
 from nmar.prob.twostage import Quadratic
@@ -146,7 +148,7 @@ def crossing_of(case, size=None):
         rate=0.8 if case.separate else None,
         table_size=size,
     )
-    return crossing(Law(Pattern(FACTORS), data, control=case.separate), shared, VALUES if case.by_value else None)
+    return cell_law(Law(Pattern(FACTORS), data, control=case.separate), shared, VALUES if case.by_value else None)
 
 
 @dataclass(frozen=True)

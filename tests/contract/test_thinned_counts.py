@@ -13,8 +13,10 @@ from scipy.special import gammaln, logsumexp
 
 from nmar.kernels.choose import BACKENDS, choose
 from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, Lines
-from nmar.models.coupled import Law, Shared, crossing
+from nmar.models.cell_law import cell_law
+from nmar.models.law import Law
 from nmar.models.missingness import Pattern
+from nmar.models.state import Shared
 from nmar.prob import counts
 from nmar.prob.learn import event_rate
 from nmar.prob.linkage import Compound, Exponential, Free, Geometric, Ignorable, Linear
@@ -90,7 +92,7 @@ def in_bins(linkage, rate, s):
 def table_of(linkage, size=32):
     """The law of a cell as the kernels read it, σ² = 1.3."""
     shared = Shared(1.3, linkage.start(), None, None, 0.0, size)
-    return crossing(Law(Pattern(1), BareModel("gaussian")), shared)
+    return cell_law(Law(Pattern(1), BareModel("gaussian")), shared)
 
 
 def block_of(rates, dtype=np.float64):

@@ -11,7 +11,7 @@ import nmar
 from nmar.fit.executor import Serial
 from nmar.fit.start import Problem, begin
 from nmar.kernels.choose import choose
-from nmar.models.coupled import Around
+from nmar.models.context import Context
 from nmar.models.missingness import Pattern
 from nmar.prob.linkage import Linkage, linkage
 
@@ -51,9 +51,9 @@ def start(
     return begin(cells, SETTINGS[name].build(cells), linkage(link), Pattern(3), trust=trust, hidden=hidden, seed=0)
 
 
-def around(problem: Problem) -> Around:
+def around(problem: Problem) -> Context:
     """Surroundings in one thread."""
-    return Around(problem.observed, problem.law, choose("numba"), Serial())
+    return Context(problem.observed, problem.law, choose("numba"), Serial())
 
 
 def arrays(record: Any) -> list[np.ndarray]:

@@ -10,7 +10,7 @@ import nmar
 from nmar.fit.entrywise import Entrywise, Visits, _gammas, _lines
 from nmar.fit.run import Progress, run
 from nmar.fit.stop import StopRule
-from nmar.models.coupled import half_sweep
+from nmar.models.half_sweep import half_sweep
 
 # steps of the paper's size need millions of visits: larger ones serve a small test
 QUICK = dict(visits=60_000, t0=300.0, average=200)

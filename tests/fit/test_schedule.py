@@ -8,12 +8,15 @@ from problems_fit import PARTLY, SETTINGS, around, cells_of, same, start
 
 import nmar
 from nmar.fit.align import align
+from nmar.fit.remember import BatchSums
 from nmar.fit.run import Memory, Part, Progress, _bound, run, sweep_part
-from nmar.fit.scale import Sums, counted, recalled
 from nmar.fit.schedule import Batches, Minibatch, leading_part
 from nmar.fit.start import observe
 from nmar.fit.stop import StopRule
-from nmar.models.coupled import Around, bound, half_sweep
+from nmar.models.bound import bound
+from nmar.models.context import Context
+from nmar.models.half_sweep import half_sweep
+from nmar.models.scaling import Scaling
 from nmar.prob.units import Units
 
 SEED = np.random.SeedSequence(0)
@@ -41,8 +44,7 @@ def test_a_batch_counted_twice_gives_the_columns_of_the_matrix_with_its_rows_twi
     lead, count = problem.law.lead, max(shape)
     twice = leading_part(problem.observed.cells.align(), lead, np.arange(count))
     other = 1 - lead
-    scaled = counted(around(problem), 2.0)
-    once, _, _ = half_sweep(other, problem.state, scaled)
+    once, _, _ = half_sweep(other, problem.state, around(problem), scaling=Scaling(2.0))
     # the doubled matrix: every leading line twice, under new ids
     cells = twice if lead == 0 else twice.T
     row, col = cells.pairs()
@@ -52,7 +54,7 @@ def test_a_batch_counted_twice_gives_the_columns_of_the_matrix_with_its_rows_twi
     doubled = doubled if lead == 0 else doubled.T
     side = problem.state.sides[lead].take(np.tile(np.arange(count), 2))
     state = problem.state.with_side(lead, side)
-    there = Around(observe(doubled, problem.law, None, Units(), np.float64), *_rest(problem))
+    there = Context(observe(doubled, problem.law, None, Units(), np.float64), *_rest(problem))
     full, _, _ = half_sweep(other, state, there)
     for a, b in zip(_flat(once), _flat(full), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
@@ -74,15 +76,15 @@ def test_remembered_batches_sum_to_the_whole_once_all_were_seen(name, hide):
     problem = start(name, hide=hide)
     lead = problem.law.lead
     schedule = Batches(Minibatch(batch_size=20, remember=True), problem.observed, problem.law, SEED)
-    memory = schedule._room(problem.state, Memory(), around(problem))
+    sums = schedule._remembering(problem.state, Memory(), around(problem)).sums
     state = problem.state
-    whole, _, _ = half_sweep(1 - lead, state, Around(*_all(problem)))
+    whole, _, _ = half_sweep(1 - lead, state, Context(*_all(problem)))
     pair = None
     for b, part in [*enumerate(schedule.parts)] * 2:  # a second visit replaces what the first one gave
-        here = Around(schedule.observed[b], *_rest(problem))
+        here = Context(schedule.observed[b], *_rest(problem))
         local = state.with_side(lead, state.sides[lead].take(part))
-        seen = recalled(here, local, memory.sums, b)
-        pair, _, _ = half_sweep(1 - lead, local, seen)
+        pair, info, _ = half_sweep(1 - lead, local, here, scaling=Scaling(1.0, sums.others(b)))
+        sums = sums.replaced(b, info.sums)
     for a, b in zip(_flat(pair), _flat(whole), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
@@ -97,7 +99,7 @@ def test_bounds_of_equal_batches_average_to_the_bound(name, hide):
     schedule = Batches(Minibatch(batch_size=15), problem.observed, problem.law, SEED)
     assert [len(part) for part in schedule.parts] == [15] * 4
     for here, part in zip(schedule.observed, schedule.parts, strict=True):
-        local, there = state.with_side(lead, state.sides[lead].take(part)), Around(here, *_rest(problem))
+        local, there = state.with_side(lead, state.sides[lead].take(part)), Context(here, *_rest(problem))
         _, info, _ = half_sweep(lead, local, there)
         values.append(_bound(local, info.log_z, there, 4.0))
     assert np.mean(values) == pytest.approx(exact, rel=1e-12)
@@ -112,12 +114,12 @@ def test_alignment_raises_the_bound_and_changes_no_prediction():
     problem = start(shape=(80, 40))
     state = run(Progress(problem.state), around(problem), StopRule(3, 0.0)).state
     lead = problem.law.lead
-    sums = Sums.empty(1, state, problem.law, None)
-    turned, leading = align(state, problem.law, [state.sides[lead]], sums)
+    sums = BatchSums.empty(1, state, around(problem))
+    turned, leading, _ = align(state, problem.law, [state.sides[lead]], sums)
     turned = turned.with_side(lead, leading[0])
     values = []
     for each in (state, turned):
-        _, info, _ = half_sweep(lead, each, Around(*_all(problem)))
+        _, info, _ = half_sweep(lead, each, Context(*_all(problem)))
         values.append((bound(each, info.log_z, problem.law, problem.observed), info.log_z))
     assert values[1][1] == pytest.approx(values[0][1], rel=1e-10)  # log Z: the cells see the same moments
     assert values[1][0] >= values[0][0]
@@ -153,7 +155,7 @@ def test_minibatch_is_deterministic_whatever_the_number_of_threads(link, trust):
 
 def test_a_step_moves_every_column_and_the_shared_vectors_part_of_the_way():
     problem = start()
-    half = Around(problem.observed, *_rest(problem))
+    half = Context(problem.observed, *_rest(problem))
     full_state, full_memory, _ = sweep_part(problem.state, Memory(), half, Part(1.0, 1.0, 1.0))
     moved, memory, _ = sweep_part(problem.state, full_memory, half, Part(1.0, 1.0, 0.25))
     before = problem.state.sides[1 - problem.law.lead].pattern.weights.shape

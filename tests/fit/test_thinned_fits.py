@@ -14,7 +14,9 @@ from nmar.fit.executor import Serial
 from nmar.fit.foldin import fold_in
 from nmar.fit.start import known_density, observe
 from nmar.kernels.choose import choose
-from nmar.models.coupled import Around, bound, half_sweep
+from nmar.models.bound import bound
+from nmar.models.context import Context
+from nmar.models.half_sweep import half_sweep
 
 FALLING = tuple(np.geomspace(1.0, 0.2, 12).tolist())
 FITS = {
@@ -159,7 +161,7 @@ def test_fitted_lines_and_lines_folded_in_end_at_one_optimum(name, axis):
     cells = cells_of(given["data"], (50, 40), 0.3)
     known = nmar.CCPF(**given, max_iter=8).fit(cells).posterior_
     observed = observe(cells, known.law, None, known.state.shared.units, np.float64)
-    state, surroundings = known.state, Around(observed, known.law, choose("numba"), Serial())
+    state, surroundings = known.state, Context(observed, known.law, choose("numba"), Serial())
     for _ in range(300):
         pair, _, _ = half_sweep(axis, state, surroundings, learns=False)
         state = state.with_side(axis, pair)

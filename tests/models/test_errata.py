@@ -12,7 +12,8 @@ from updates import Objective
 
 from nmar.fit.executor import Serial
 from nmar.kernels.choose import choose
-from nmar.models.coupled import Around, half_sweep
+from nmar.models.context import Context
+from nmar.models.half_sweep import half_sweep
 from nmar.models.product import ProductSide
 from nmar.prob.factor import GammaFactor, NormalFactor, pack
 
@@ -41,7 +42,7 @@ def test_f1_rate_inside_the_count_posterior(model, link):
     printed = replace(right, counts=wrong, pattern_counts=wrong)
     best = oracle.held_bound(law, state, cells, right)
     assert oracle.held_bound(law, state, cells, printed) < best - 1e-3  # the printed q(n) lowers the bound
-    _, info, _ = half_sweep(0, state, Around(started.observed, law, choose("numba"), Serial()))
+    _, info, _ = half_sweep(0, state, Context(started.observed, law, choose("numba"), Serial()))
     assert info.log_z == pytest.approx(right.log_z.sum(), abs=1e-10)
     assert info.stats.mean_count_total == pytest.approx(right.mean.sum(), rel=1e-10)
     assert abs(info.stats.mean_count_total - printed.mean.sum()) > STEEP
@@ -108,7 +109,7 @@ def test_f2_denominator_of_a_scale_linkage(model, link):
     objective = Objective(started, state, COUNTS)
     ours = normal_update(law, state, cells, objective.held, printed=False)
     wrong = normal_update(law, state, cells, objective.held, printed=True)
-    pair, _, _ = half_sweep(0, state, Around(started.observed, law, choose("numba"), Serial()))
+    pair, _, _ = half_sweep(0, state, Context(started.observed, law, choose("numba"), Serial()))
     np.testing.assert_allclose(pair.data.mean, ours.mean, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(pair.data.spread, ours.spread, rtol=1e-9, atol=1e-10)
     best, printed = (updates.with_data(state, 0, side) for side in (ours, wrong))
@@ -133,7 +134,7 @@ def test_f4_exposure_of_the_poisson_is_the_mean_linkage(link):
     started = problem("poisson", FIXED[link], small_cells("poisson", (4, 3), seed=5), seed=7)
     law, cells, state = started.law, started.observed.cells, advanced(started, 2)
     objective = Objective(started, state, COUNTS)
-    pair, _, _ = half_sweep(0, state, Around(started.observed, law, choose("numba"), Serial()))
+    pair, _, _ = half_sweep(0, state, Context(started.observed, law, choose("numba"), Serial()))
     best = updates.with_data(state, 0, ProductSide(pair.data.weights, state.sides[0].data.scale))
     assert np.abs(updates.lines_slopes(objective, best, 0)).max() < FLAT
     rate = np.tile(oracle.gamma_mean(state.sides[0].data.scale)[:, None], (1, 2))

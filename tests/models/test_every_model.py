@@ -14,10 +14,16 @@ from nmar.fit.run import sweep
 from nmar.fit.start import begin
 from nmar.kernels import reference
 from nmar.kernels.choose import choose
-from nmar.models.coupled import Around, State, bound, crossing, half_sweep, update_shared, view
+from nmar.models.bound import bound
+from nmar.models.cell_law import cell_law
+from nmar.models.context import Context
+from nmar.models.half_sweep import half_sweep
 from nmar.models.missingness import Pattern
 from nmar.models.mixture import Assignment, NormalProfile, softmax
 from nmar.models.protocol import Block
+from nmar.models.shared import update_shared
+from nmar.models.state import State
+from nmar.models.views import view
 from nmar.prob.factor import GammaFactor
 from nmar.prob.linkage import linkage
 
@@ -80,7 +86,7 @@ def test_the_bound_never_falls(model, link, control, trust):
     state, kernels, trace = case.state, choose("numba"), []
     for step in range(16):
         axis = step % 2
-        pair, info, size = half_sweep(axis, state, Around(case.observed, case.law, kernels, Serial()))
+        pair, info, size = half_sweep(axis, state, Context(case.observed, case.law, kernels, Serial()))
         trace.append(bound(state, info.log_z, case.law, case.observed))
         state = State(state.sides, replace(state.shared, table_size=size)).with_side(axis, pair)
         state = State(state.sides, update_shared(axis, state, info, case.law))
@@ -95,7 +101,7 @@ def test_both_backends_agree(model):
     for backend in ("numba", "reference"):
         state = case.state
         for _ in range(3):
-            state, value = sweep(state, Around(case.observed, case.law, choose(backend), Serial()))
+            state, value = sweep(state, Context(case.observed, case.law, choose(backend), Serial()))
         states.append((value, state.shared.dispersion))
     (value, dispersion), (other, its) = states
     assert value == pytest.approx(other, rel=1e-8)
@@ -111,9 +117,9 @@ def held_bound(case, state, axis, side, shared_data, q):
     law, observed = case.law, case.observed
     lines = observed.block(axis, 0, observed.cells.shape[axis], law.data.offset(shared_data))
     shared = replace(state.shared, data=shared_data)
-    mine = view(replace(state.sides[axis], data=side), axis, law, shared)
-    theirs = view(state.sides[1 - axis], 1 - axis, law, shared)
-    table = crossing(law, shared, observed.distinct)
+    mine = view(replace(state.sides[axis], data=side), axis, law, shared, reference)
+    theirs = view(state.sides[1 - axis], 1 - axis, law, shared, reference)
+    table = cell_law(law, shared, observed.distinct)
     first, second = reference.moments(lines, mine, theirs, table)
     density = reference._log_density(lines, table, first, second)
     sides = [state.sides[0].data, state.sides[1].data]
@@ -127,9 +133,11 @@ def held(case, state, axis):
     """q(n) of all cells in the orientation of ``axis``, and the new side."""
     law, observed = case.law, case.observed
     lines = observed.block(axis, 0, observed.cells.shape[axis], law.data.offset(state.shared.data))
-    mine, theirs = (view(state.sides[k], k, law, state.shared) for k in (axis, 1 - axis))
-    block = Block(lines, mine, theirs, crossing(law, state.shared, observed.distinct))
-    found, side = law.data.advance(reference, block, state.sides[axis].data, axis, state.shared.data)
+    mine, theirs = (view(state.sides[k], k, law, state.shared, reference) for k in (axis, 1 - axis))
+    block = Block(lines, mine, theirs, cell_law(law, state.shared, observed.distinct))
+    given = state.sides[axis].data, axis, state.shared.data
+    found = law.data.expect(reference, block, *given)
+    side = law.data.update(*given, found, reference)
     return found.probability, side
 
 
@@ -161,7 +169,7 @@ def test_mixture_updates_are_stationary(model, link):
     case = problem(model, link)
     state = case.state
     for _ in range(2):
-        state, _ = sweep(state, Around(case.observed, case.law, choose("reference"), Serial()))
+        state, _ = sweep(state, Context(case.observed, case.law, choose("reference"), Serial()))
     checked = 0
     for axis in (0, 1):
         q, side = held(case, state, axis)
@@ -179,9 +187,9 @@ def test_constant_updates_are_stationary(model):
     case = problem(model, "compound" if model == "constant-binomial" else "linear")
     state = case.state
     for _ in range(2):
-        state, _ = sweep(state, Around(case.observed, case.law, choose("reference"), Serial()))
+        state, _ = sweep(state, Context(case.observed, case.law, choose("reference"), Serial()))
     q, side = held(case, state, 0)
-    _, info, _ = half_sweep(0, state, Around(case.observed, case.law, choose("reference"), Serial()))
+    _, info, _ = half_sweep(0, state, Context(case.observed, case.law, choose("reference"), Serial()))
     from nmar.models.predictive import BinTable
 
     link, shared = state.shared.linkage, state.shared
@@ -252,7 +260,7 @@ def test_regression_on_a_constant_is_effects_with_the_same_prior(cells):
         same = replace(start.data, mean=(np.zeros(1), np.zeros(1)), variance=(np.ones(1), np.ones(1)))
         state = State(case.state.sides, replace(start, data=same))
         for _ in range(60):
-            state, value = sweep(state, Around(case.observed, case.law, choose("numba"), Serial()))
+            state, value = sweep(state, Context(case.observed, case.law, choose("numba"), Serial()))
         bounds.append((value, state.shared.dispersion, *state.sides[0].data.mean[:3, 0]))
     np.testing.assert_allclose(bounds[0], bounds[1], rtol=1e-8)
 
@@ -364,7 +372,7 @@ def test_a_regressor_is_refitted_with_the_weights_of_its_cells():
     data = nmar.Regressor(LinearRegression(), rng.normal(size=(60, 2)), rng.normal(size=(40, 2)))
     cells, _ = nmar.simulate((60, 40), data, nmar.Geometric(2.0), density=0.5, seed=0, dispersion=0.5)
     case = begin(cells, data.build(cells), nmar.Geometric(2.0), Pattern(2), seed=0)
-    around = Around(case.observed, case.law, choose("numba"), Serial())
+    around = Context(case.observed, case.law, choose("numba"), Serial())
     state = case.state
     for _ in range(200):
         state, _ = sweep(state, around)

@@ -2,18 +2,21 @@
 
 from dataclasses import fields, is_dataclass, replace
 
+import nmar.models.coupled as coupled
 import numpy as np
 import pytest
 from problems import FIXED, FIXED_MEAN, LEARNED, LEARNED_MEAN, MODELS, THINNED, advanced, problem, small_cells
 
-import nmar.models.coupled as coupled
 from nmar.data.cells import Cells
 from nmar.fit.executor import Serial, threads
 from nmar.fit.run import sweep
 from nmar.fit.start import begin
 from nmar.kernels.choose import choose
-from nmar.models.coupled import Around, Observed, Pair, State, bound, half_sweep
+from nmar.models.bound import bound
+from nmar.models.context import Context, Observed
+from nmar.models.half_sweep import half_sweep
 from nmar.models.missingness import Pattern
+from nmar.models.state import Side, State
 from nmar.prob.linkage import Ignorable
 
 SWEEPS = 5
@@ -64,7 +67,7 @@ def test_ignorable_data_model_does_not_see_the_pattern(model, backend):
     other = begin(cells, data, Ignorable(), Pattern(factors, shape=1.1, activity_rate=3.0), seed=0)
     reseeded = begin(cells, data, Ignorable(), Pattern(2), seed=99)
     pairs = zip(reseeded.state.sides, base.state.sides, strict=True)
-    mixed = replace(base, state=State(tuple(Pair(p.pattern, d.data) for p, d in pairs), base.state.shared))
+    mixed = replace(base, state=State(tuple(Side(p.pattern, d.data) for p, d in pairs), base.state.shared))
     control = begin(cells, data, Ignorable(), Pattern(2), seed=0, control=True)
     for changed in (other, mixed, control):
         found = advanced(changed, SWEEPS, backend)
@@ -83,7 +86,7 @@ def test_control_with_ignorable_is_ignorable(model):
     for control in (False, True):
         started = problem(model, Ignorable(), cells, control=control)
         state = advanced(started, SWEEPS)
-        _, info, _ = half_sweep(0, state, Around(started.observed, started.law, choose("numba"), Serial()))
+        _, info, _ = half_sweep(0, state, Context(started.observed, started.law, choose("numba"), Serial()))
         found[control] = state, bound(state, info.log_z, started.law, started.observed)
     for axis in (0, 1):
         same_bits(found[True][0].sides[axis], found[False][0].sides[axis])
@@ -191,12 +194,12 @@ def test_shards_of_rows_concatenate_to_the_whole(model, link, trust):
     cells = medium_cells(MODELS[model].family)
     started = problem(model, {**LEARNED, **THINNED}[link], cells, trust=trust)
     state, law = advanced(started, 2), started.law
-    whole, info, _ = half_sweep(0, state, Around(started.observed, law, choose("numba"), Serial()))
+    whole, info, _ = half_sweep(0, state, Context(started.observed, law, choose("numba"), Serial()))
     pairs, total, stats = [], 0.0, None
     for rows in (np.arange(0, 4), np.arange(4, 15), np.arange(15, 23)):
         part = State((state.sides[0].take(rows), state.sides[1]), state.shared)
         observed = Observed(started.observed.cells.take_rows(rows))
-        pair, found, _ = half_sweep(0, part, Around(observed, law, choose("numba"), Serial()))
+        pair, found, _ = half_sweep(0, part, Context(observed, law, choose("numba"), Serial()))
         pairs.append(pair)
         total += found.log_z
         stats = found.stats if stats is None else stats + found.stats
@@ -249,7 +252,7 @@ def test_bound_of_long_lines_with_thinning_and_trust(model, link, trust, monkeyp
     for size in (1 << 15, 4):
         monkeypatch.setattr(coupled, "BLOCK", size)
         for axis in (0, 1):
-            _, info, _ = half_sweep(axis, state, Around(started.observed, started.law, choose("numba"), Serial()))
+            _, info, _ = half_sweep(axis, state, Context(started.observed, started.law, choose("numba"), Serial()))
             found.append(bound(state, info.log_z, started.law, started.observed))
     np.testing.assert_allclose(found, found[0], rtol=1e-12)
 
@@ -298,7 +301,7 @@ def test_exposure_leaves_hidden_cells_out(model, link, trust, axis):
     started = problem(model, THINNED[link], cells, hidden=hidden, trust=trust)
     more = (1.0 - trust) * (20 - hidden.n_observed) / cells.n_observed + THINNED[link].thinning - 1.0
     state = advanced(started, 1)
-    pair, _, _ = half_sweep(axis, state, Around(started.observed, started.law, choose("numba"), Serial()))
+    pair, _, _ = half_sweep(axis, state, Context(started.observed, started.law, choose("numba"), Serial()))
     other, own = (state.sides[a].pattern for a in (1 - axis, axis))
     expected = np.zeros_like(pair.pattern.weights.rate)
     taken = set(zip(*(a.tolist() for a in hidden.pairs()), strict=True))
@@ -320,7 +323,7 @@ def test_hidden_cells_in_blocks(model, link, trust, monkeypatch):
     state, found = advanced(started, 1), []
     for size in (1 << 15, 16):
         monkeypatch.setattr(coupled, "BLOCK", size)
-        pair, _, _ = half_sweep(0, state, Around(started.observed, started.law, choose("numba"), Serial()))
+        pair, _, _ = half_sweep(0, state, Context(started.observed, started.law, choose("numba"), Serial()))
         found.append(pair.pattern)
     same_bits(found[0], found[1])
 
@@ -366,7 +369,7 @@ def close_in_float32(model, linkage, backend, trust=1.0):
         started = problem(model, linkage, cells, dtype=dtype, trust=trust)
         state, trace = started.state, []
         for _ in range(SWEEPS):
-            state, value = sweep(state, Around(started.observed, started.law, choose(backend), Serial()))
+            state, value = sweep(state, Context(started.observed, started.law, choose(backend), Serial()))
             trace.append(value)
         values[dtype] = np.array(trace)
         assert state.sides[0].pattern.weights.shape.dtype == dtype

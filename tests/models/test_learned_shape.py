@@ -11,14 +11,16 @@ from nmar.fit.executor import Serial
 from nmar.fit.run import sweep
 from nmar.fit.start import begin
 from nmar.kernels.choose import choose
-from nmar.models.coupled import Around, State, bound
+from nmar.models.bound import bound
+from nmar.models.context import Context
 from nmar.models.missingness import Pattern
+from nmar.models.state import State
 
 
 def test_shape_is_stationary_for_the_bound_and_the_bound_never_falls():
     cells = small_cells("gaussian", (5, 4), seed=4)
     problem = begin(cells, MODELS["full"].build(cells), LEARNED["free"], Pattern(2, learns=True))
-    around, state, values = Around(problem.observed, problem.law, choose("numba"), Serial()), problem.state, []
+    around, state, values = Context(problem.observed, problem.law, choose("numba"), Serial()), problem.state, []
     for _ in range(20):
         state, value = sweep(state, around)
         values.append(value)

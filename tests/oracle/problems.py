@@ -12,10 +12,13 @@ from nmar.fit.run import sweep
 from nmar.fit.start import begin
 from nmar.kernels.choose import choose
 from nmar.kernels.spec import empty_view, fill_view
-from nmar.models.coupled import Around, State, half_sweep, update_shared
+from nmar.models.context import Context
+from nmar.models.half_sweep import half_sweep
 from nmar.models.missingness import Pattern
 from nmar.models.protocol import DataModel
 from nmar.models.settings import Factorization
+from nmar.models.shared import update_shared
+from nmar.models.state import State
 from nmar.prob.linkage import Compound, Exponential, Free, Geometric, Ignorable, Linear
 
 RAGGED = (1.0, 0.6, 1.7, 0.4)
@@ -148,14 +151,14 @@ def advanced(started, sweeps=2, backend="numba", executor=None):
     """The state after some sweeps."""
     state, kernels = started.state, choose(backend)
     for _ in range(sweeps):
-        state, _ = sweep(state, Around(started.observed, started.law, kernels, executor or Serial()))
+        state, _ = sweep(state, Context(started.observed, started.law, kernels, executor or Serial()))
     return state
 
 
 def step(started, state, axis, backend="numba", executor=None):
     """One half sweep and the M-steps after it: (state after the side's update, state after all, info)."""
     kernels = choose(backend)
-    pair, info, size = half_sweep(axis, state, Around(started.observed, started.law, kernels, executor or Serial()))
+    pair, info, size = half_sweep(axis, state, Context(started.observed, started.law, kernels, executor or Serial()))
     moved = State(state.sides, replace(state.shared, table_size=size)).with_side(axis, pair)
     return moved, State(moved.sides, update_shared(axis, moved, info, started.law)), info
 

@@ -20,7 +20,9 @@ from problems import (
 from nmar.data.cells import Cells
 from nmar.fit.executor import Serial
 from nmar.kernels.choose import choose
-from nmar.models.coupled import Around, bound, half_sweep
+from nmar.models.bound import bound
+from nmar.models.context import Context
+from nmar.models.half_sweep import half_sweep
 
 EXACT = 1e-10
 PAIRS = every(FIXED, FIXED_MEAN)
@@ -31,7 +33,7 @@ def bounds_of(started, state, backend="numba"):
     """The library's bound of one state, its E-step done by rows and by columns."""
     found = []
     for axis in (0, 1):
-        _, info, _ = half_sweep(axis, state, Around(started.observed, started.law, choose(backend), Serial()))
+        _, info, _ = half_sweep(axis, state, Context(started.observed, started.law, choose(backend), Serial()))
         found.append(bound(state, info.log_z, started.law, started.observed))
     return found
 

@@ -8,8 +8,10 @@ from scipy.special import gammaln
 
 from nmar.kernels.choose import BACKENDS, choose
 from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, FAMILIES, Lines
-from nmar.models.coupled import Law, Shared, crossing
+from nmar.models.cell_law import cell_law
+from nmar.models.law import Law
 from nmar.models.missingness import Pattern
+from nmar.models.state import Shared
 from nmar.prob.linkage import Compound, Exponential, Free, Geometric
 
 EXACT = 1e-10  # both sides sum the same series in double precision; open tables leave out 1e-12
@@ -62,9 +64,9 @@ def distinct_values(family):
 
 
 def law_of(family, linkage, control=False, size=oracle.COUNTS, rate=0.9):
-    """Crossing of one family and linkage, and the shared parameters it was made from."""
+    """CellLaw of one family and linkage, and the shared parameters it was made from."""
     shared = Shared(DISPERSION.get(family, 1.5), linkage.start(), None, rate if control else None, 0.0, size)
-    return crossing(Law(Pattern(1), BareModel(family), control=control), shared, distinct_values(family)), shared
+    return cell_law(Law(Pattern(1), BareModel(family), control=control), shared, distinct_values(family)), shared
 
 
 def fold(q, linkage, size):

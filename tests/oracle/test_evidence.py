@@ -18,7 +18,9 @@ from nmar.data.cells import Cells
 from nmar.fit.executor import Serial
 from nmar.fit.start import begin
 from nmar.kernels.choose import choose
-from nmar.models.coupled import Around, Observed, bound, half_sweep
+from nmar.models.bound import bound
+from nmar.models.context import Context, Observed
+from nmar.models.half_sweep import half_sweep
 from nmar.models.missingness import Pattern
 from nmar.models.product import Product
 from nmar.models.settings import Factorization
@@ -96,7 +98,7 @@ def test_bound_is_below_the_log_evidence(family, link, values):
     else:
         model = Factorization(1, bias=False).build(None)
     started, state = fitted(values, model, FIXED[link])
-    _, info, _ = half_sweep(0, state, Around(started.observed, started.law, choose("numba"), Serial()))
+    _, info, _ = half_sweep(0, state, Context(started.observed, started.law, choose("numba"), Serial()))
     reached = bound(state, info.log_z, started.law, started.observed) - oracle.log_priors(started.law, state)
 
     def given_column(y):

@@ -13,8 +13,8 @@ import enumeration as oracle
 import numpy as np
 from problems import step
 
-from nmar.models.coupled import Pair, State
 from nmar.models.product import ProductSide
+from nmar.models.state import Side, State
 
 SMALL_STEP = 1e-4  # central differences: truncation and rounding errors are then both near 1e-9 for bounds near 50
 
@@ -22,12 +22,12 @@ SMALL_STEP = 1e-4  # central differences: truncation and rounding errors are the
 def with_pattern(state, axis, **fields):
     """A state with some fields of one side's pattern replaced."""
     side = state.sides[axis]
-    return state.with_side(axis, Pair(replace(side.pattern, **fields), side.data))
+    return state.with_side(axis, Side(replace(side.pattern, **fields), side.data))
 
 
 def with_data(state, axis, data):
     """A state with one side of the data model replaced."""
-    return state.with_side(axis, Pair(state.sides[axis].pattern, data))
+    return state.with_side(axis, Side(state.sides[axis].pattern, data))
 
 
 def with_shared(state, **fields):

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.fit.scale import Sums
+from nmar.fit.remember import BatchSums
 from nmar.models.bilinear import FLOOR, Bilinear
-from nmar.models.coupled import Law, Pair, State
+from nmar.models.law import Law
+from nmar.models.scaling import LineSums
+from nmar.models.state import Side, State
 from nmar.prob.factor import NormalFactor, pack, unpack
 
 Array = NDArray[Any]
@@ -26,7 +28,7 @@ def can_align(law: Law) -> bool:
     return isinstance(law.data, Bilinear) and law.data.rank > 0 and not law.data.diagonal
 
 
-def turns(law: Law, leading: list[Pair], other: Pair) -> tuple[Array, Array]:
+def turns(law: Law, leading: list[Side], other: Side) -> tuple[Array, Array]:
     """The matrices by which leading lines and other lines are multiplied."""
     size, rank = law.data.size, law.data.rank  # type: ignore[attr-defined]
     count = sum(len(pair.data.mean) for pair in leading)
@@ -48,7 +50,7 @@ def _second(factor: NormalFactor, size: int) -> Array:
     return mean.T @ mean + unpack(factor.spread.sum(axis=0, dtype=np.float64)[None], size)[0]
 
 
-def turn(pair: Pair, matrix: Array) -> Pair:
+def turn(pair: Side, matrix: Array) -> Side:
     """Lines multiplied by a matrix."""
     factor, size = pair.data, len(matrix)
     spread = pack(matrix @ unpack(factor.spread, size) @ matrix.T).astype(factor.spread.dtype)
@@ -57,19 +59,19 @@ def turn(pair: Pair, matrix: Array) -> Pair:
     return replace(pair, data=NormalFactor(mean, spread, log_det.astype(factor.log_det.dtype)))
 
 
-def turn_sums(sums: Sums, matrix: Array) -> None:
-    """What leading lines gave to the other side, as if they had been turned before; in place."""
-    for part in range(len(sums.linear)):
-        sums.linear[part] = sums.linear[part] @ matrix.T
-        sums.quadratic[part] = pack(matrix @ unpack(sums.quadratic[part], len(matrix)) @ matrix.T)
+def turn_sums(sums: LineSums, matrix: Array) -> LineSums:
+    """What leading lines gave to the other side, as if they had been turned before."""
+    quadratic = pack(matrix @ unpack(sums.quadratic, len(matrix)) @ matrix.T)
+    return replace(sums, linear=sums.linear @ matrix.T, quadratic=quadratic)
 
 
-def align(state: State, law: Law, leading: list[Pair], sums: Sums) -> tuple[State, list[Pair]]:
+def align(state: State, law: Law, leading: list[Side], sums: BatchSums) -> tuple[State, list[Side], BatchSums]:
     """Turn the leading lines, the other side, the learned prior variances and the remembered sums."""
     forward, backward = turns(law, leading, state.sides[1 - law.lead])
     leading = [turn(pair, forward) for pair in leading]
     other = turn(state.sides[1 - law.lead], backward)
-    turn_sums(sums, forward)
+    batches = tuple(None if each is None else turn_sums(each, forward) for each in sums.batches)
+    turned_sums = BatchSums(batches, turn_sums(sums.total, forward))
     rank, globals_ = law.data.rank, state.shared.data  # type: ignore[attr-defined]
     moment = np.mean(other.data.mean.astype(np.float64) ** 2 + other.data.variances, axis=0)
     variance = list(globals_.variance)
@@ -77,4 +79,4 @@ def align(state: State, law: Law, leading: list[Pair], sums: Sums) -> tuple[Stat
     turned[:rank] = np.maximum(moment[:rank], FLOOR)
     variance[1 - law.lead] = turned
     shared = replace(state.shared, data=replace(globals_, variance=(variance[0], variance[1])))
-    return State(state.sides, shared).with_side(1 - law.lead, other), leading
+    return State(state.sides, shared).with_side(1 - law.lead, other), leading, turned_sums

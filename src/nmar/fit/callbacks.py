@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 from nmar.fit.run import Progress
-from nmar.models.coupled import State
+from nmar.models.state import State
 
 log = logging.getLogger("nmar")
 

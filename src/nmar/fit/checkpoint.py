@@ -18,8 +18,9 @@ import numpy as np
 
 from nmar.data.cells import Cells
 from nmar.fit.options import Options
+from nmar.fit.remember import BatchSums
 from nmar.fit.run import Memory, Progress, Trace
-from nmar.fit.scale import Sums
+from nmar.models.scaling import LineSums
 from nmar.posterior.store import load, register, save
 
 log = logging.getLogger("nmar")
@@ -27,7 +28,7 @@ log = logging.getLogger("nmar")
 FORMAT = "nmar-checkpoint"
 KEPT = 2
 
-register(Progress, Memory, Trace, Sums)
+register(Progress, Memory, Trace, BatchSums, LineSums)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from nmar.fit.run import Progress, run
 from nmar.fit.start import Problem
 from nmar.fit.starts import Job, first_problem, hidden_cells, starting_states
 from nmar.fit.stop import StopRule
-from nmar.models.coupled import Shared, State
+from nmar.models.state import Shared, State
 from nmar.posterior.posterior import Posterior, log_density
 
 Array = NDArray[Any]
@@ -252,7 +252,7 @@ class _Search:
     def _pattern_scores(self, posterior: Posterior) -> Array:
         """log P(observed) of the judging cells, less what missing cells cost for each observed one."""
         i, j = self.job.cells.pairs()
-        u, v = (side.pattern.weights.column_means for side in posterior.state.sides)
+        u, v = (side.pattern.weights.column_sums for side in posterior.state.sides)
         missing = (float(u @ v) - float(posterior.rates(i, j).sum())) / len(i)
         known = [cells.align(posterior.rows, posterior.cols, unknown="drop") for cells in self.judges]
         rates = np.concatenate([posterior.rates(*cells.pairs()) for cells in known])

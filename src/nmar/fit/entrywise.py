@@ -15,10 +15,15 @@ from numpy.typing import NDArray
 
 from nmar.fit.run import Memory, unit_term
 from nmar.models.bilinear import Bilinear
-from nmar.models.coupled import Around, Law, Observed, Pair, Shared, State, bound, half_sweep, tabulated
+from nmar.models.bound import bound
+from nmar.models.context import Context, Observed
+from nmar.models.half_sweep import half_sweep
+from nmar.models.law import Law
 from nmar.models.missingness import PatternSide
 from nmar.models.product import Product, ProductSide
 from nmar.models.settings import check_count
+from nmar.models.state import Shared, Side, State
+from nmar.models.views import tabulated
 from nmar.prob.counts import log_choices
 from nmar.prob.factor import GammaFactor, NormalFactor
 from nmar.prob.learn_dispersion import PRIOR_RATE, PRIOR_SHAPE
@@ -79,7 +84,7 @@ def check_entrywise(law: Law, linkage: Linkage) -> None:
             "solver='entrywise' serves Factorization(covariance='diagonal') and Factorization(family='poisson');"
             " use solver='batch' for other data models"
         )
-    if law.control or law.pattern_fixed or linkage.mean is not None or linkage.name in ("free", "two-stage"):
+    if law.control or law.pattern_fixed or linkage.mean is not None or linkage.parameters > 1:
         raise ValueError(
             f"solver='entrywise' learns one parameter c of a dispersion linkage, not linkage={linkage.name!r} with"
             f" mean={linkage.mean!r} or the control; use 'linear', 'exponential', 'geometric' or solver='batch'"
@@ -88,6 +93,8 @@ def check_entrywise(law: Law, linkage: Linkage) -> None:
 
 class Visits:
     """Blocks of visits, uniform over all cells."""
+
+    keeps_states = True
 
     def __init__(self, settings: Entrywise, observed: Observed, law: Law, seed: np.random.SeedSequence) -> None:
         self.settings, self._entropy = settings, seed.entropy
@@ -101,7 +108,7 @@ class Visits:
             i, j = hidden.pairs()
             self.away = i.astype(np.int64) * self.cells.shape[1] + j
 
-    def advance(self, state: State, memory: Memory, around: Around) -> tuple[State, Memory, float]:
+    def advance(self, state: State, memory: Memory, around: Context) -> tuple[State, Memory, float]:
         """``visits`` visits; c and κ move after every ``average`` observed ones."""
         law = around.law
         check_entrywise(law, state.shared.linkage)
@@ -225,7 +232,7 @@ def _lines(state: State, law: Law) -> list[Array]:
     return found
 
 
-def _sides(state: State, law: Law, arrays: list[Array]) -> tuple[Pair, Pair]:
+def _sides(state: State, law: Law, arrays: list[Array]) -> tuple[Side, Side]:
     """The state's sides from natural parameters."""
     sides = []
     for axis, side in enumerate(state.sides):
@@ -235,12 +242,12 @@ def _sides(state: State, law: Law, arrays: list[Array]) -> tuple[Pair, Pair]:
         first, second = arrays[2 + axis]
         if isinstance(law.data, Product):
             lines = GammaFactor(first.astype(dtype), second.astype(dtype))
-            sides.append(Pair(pattern, ProductSide(lines, law.data._scale(lines))))
+            sides.append(Side(pattern, ProductSide(lines, law.data._scale(lines))))
             continue
         free = np.array(law.data.axes[axis].free, np.bool_)  # type: ignore[attr-defined]
         safe = np.where(free, first, 1.0)
         mean = np.where(free, second / safe, side.data.mean)
         variance = np.where(free, 1.0 / safe, 0.0)
         log_det = np.log(variance[:, free]).sum(axis=1)
-        sides.append(Pair(pattern, NormalFactor(mean.astype(dtype), variance.astype(dtype), log_det)))
+        sides.append(Side(pattern, NormalFactor(mean.astype(dtype), variance.astype(dtype), log_det)))
     return sides[0], sides[1]

@@ -1,4 +1,4 @@
-"""Where block tasks run: in this thread, or in a pool of threads that share memory.
+"""Where tasks run: in this thread, or in a pool of threads that share memory.
 
 Blocks depend on the data alone and results are summed in the order of the blocks, so the number of threads
 changes no bit of the answer. Kernels release the GIL.
@@ -7,64 +7,36 @@ changes no bit of the answer. Kernels release the GIL.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-Block = tuple[int, int]
+Task = Callable[[Any, Any], Any]
 
 
-class Recycler:
-    """Arrays for results, from the memory of earlier results that nobody holds any more.
-
-    A half sweep makes a new side and drops an old one of the same size. Fresh memory is slow to touch for the first
-    time, as slow as the sweep itself where lines are short; memory that was used before is not.
-    """
-
-    cuts = True
-
-    def __init__(self) -> None:
-        self._given: list[NDArray[Any]] = []
-
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-        """An uninitialised array."""
-        for each in self._given:
-            if each.shape == shape and each.dtype == dtype and sys.getrefcount(each) == UNHELD:
-                return each
-        if len(self._given) >= MOST:
-            self._given = [each for each in self._given if sys.getrefcount(each) > UNHELD]
-        fresh = np.empty(shape, dtype)
-        self._given.append(fresh)
-        return fresh
-
-
-MOST = 64  # arrays known at a time: what nobody holds is let go before there are more
-UNHELD = 3  # references to an array that only the recycler knows: its list, the loop and the question
-
-
-class Serial(Recycler):
+class Serial:
     """Every task in the calling thread."""
 
-    def map(self, task: Callable[[Block], Any], blocks: Iterable[Block]) -> list[Any]:
-        """``[task(b) for b in blocks]``."""
-        return [task(block) for block in blocks]
+    shares_memory = True
+
+    def map(self, task: Task, common: Any, parts: Iterable[Any]) -> list[Any]:
+        """``[task(common, part) for part in parts]``."""
+        return [task(common, part) for part in parts]
 
 
-class Threads(Recycler):
-    """Tasks in a pool of threads; results in the order of the blocks."""
+class Threads:
+    """Tasks in a pool of threads; results in the order of the parts."""
+
+    shares_memory = True
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
-        super().__init__()
         self._pool = pool
 
-    def map(self, task: Callable[[Block], Any], blocks: Iterable[Block]) -> list[Any]:
-        """``[task(b) for b in blocks]``, several at once."""
-        return list(self._pool.map(task, blocks))
+    def map(self, task: Task, common: Any, parts: Iterable[Any]) -> list[Any]:
+        """``[task(common, part) for part in parts]``, several at once."""
+        return list(self._pool.map(partial(task, common), parts))
 
 
 def available_cpus() -> int:

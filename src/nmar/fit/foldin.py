@@ -20,7 +20,11 @@ from nmar.fit.start import observe
 from nmar.kernels.choose import choose
 from nmar.kernels.spec import Kernels
 from nmar.models.bilinear import Bilinear
-from nmar.models.coupled import Around, Executor, Law, Observed, Pair, Shared, State, half_sweep, join, whole_view
+from nmar.models.context import Context, Executor, Observed
+from nmar.models.half_sweep import half_sweep
+from nmar.models.law import Law
+from nmar.models.state import Shared, Side, State, join
+from nmar.models.views import whole_view
 from nmar.posterior.posterior import Posterior
 
 Array = NDArray[Any]
@@ -74,28 +78,29 @@ def fold_in(
 
 def _converge(
     axis: int,
-    start: Pair,
+    start: Side,
     observed: Observed,
     busy: Array,
     posterior: Posterior,
     kernels: Kernels,
     executor: Executor,
     limits: tuple[float, int],
-) -> list[tuple[Array, Pair]]:
+) -> list[tuple[Array, Side]]:
     """Frozen lines with their positions, lines without cells first."""
     law, state, (tol, max_iter) = posterior.law, posterior.state, limits
     cold = np.setdiff1d(np.arange(len(start.pattern.weights.shape)), busy, assume_unique=True)
     done = [(cold, start.take(cold))]
     here, pair, part = busy, start.take(busy), _part(observed, axis, busy)
     moving = np.ones(len(busy), bool)
-    given = whole_view(state.sides[1 - axis], 1 - axis, Around(part, law, kernels, executor), state.shared)
+    given = whole_view(state.sides[1 - axis], 1 - axis, Context(part, law, kernels, executor), state.shared)
     for turn in range(max_iter):
         if not moving.any():
             break
         if moving.mean() < 0.7:  # frozen lines cost as much as others until they are left out
             kept = np.flatnonzero(moving)
             here, pair, part, moving = here[kept], pair.take(kept), _part(part, axis, kept), moving[kept]
-        new, _, size = half_sweep(axis, state.with_side(axis, pair), Around(part, law, kernels, executor), False, given)
+        here_ = Context(part, law, kernels, executor)
+        new, _, size = half_sweep(axis, state.with_side(axis, pair), here_, learns=False, theirs=given)
         state = State(state.sides, replace(state.shared, table_size=size))
         still = change(pair, new, axis, law, state.shared) > tol
         frozen = np.flatnonzero(moving & (~still if turn < max_iter - 1 else True))
@@ -114,7 +119,7 @@ def _part(observed: Observed, axis: int, lines: Array) -> Observed:
     return Observed(leading_part(observed.cells, axis, lines), group=group, distinct=observed.distinct)
 
 
-def change(old: Pair, new: Pair, axis: int, law: Law, shared: Shared) -> Array:
+def change(old: Side, new: Side, axis: int, law: Law, shared: Shared) -> Array:
     """Relative change of each line, of the pattern's weights or of the data model's features, whichever is larger."""
     pairs = [(p.pattern.weights.mean, law.data.features(p.data, axis, shared.data).first) for p in (old, new)]
     worst = np.zeros(len(pairs[0][0]))

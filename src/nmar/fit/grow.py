@@ -21,7 +21,8 @@ from nmar.fit.start import known_density, observe
 from nmar.fit.train import Fitted
 from nmar.kernels.choose import choose
 from nmar.models.bilinear import Bilinear
-from nmar.models.coupled import Around, Observed, State, join
+from nmar.models.context import Context, Observed
+from nmar.models.state import State, join
 from nmar.posterior.posterior import Posterior
 from nmar.prob.factor import NormalFactor, pack, unpack
 
@@ -108,6 +109,6 @@ def go_on(
     observed = observe(cells, law, None, known.state.shared.units, law.dtype)
     state = reawakened(known, observed).state
     with threads(options.n_jobs) as executor:
-        around = Around(observed, law, choose(options.backend), executor)
+        around = Context(observed, law, choose(options.backend), executor)
         fit = run(Progress(state), around, options.stop, stopped=control)
     return Fitted(Posterior(law, fit.state, cells.rows, cells.cols), fit.trace, fit.reason)

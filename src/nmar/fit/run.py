@@ -13,8 +13,16 @@ from functools import reduce
 from operator import add
 from typing import Any, Protocol
 
-from nmar.fit.scale import Sums, blend, blend_numbers, counted, recalled
-from nmar.models.coupled import Around, State, bound, half_sweep, tabulated, update_shared
+from nmar.fit.blend import blend, blend_numbers
+from nmar.fit.remember import BatchSums
+from nmar.models.bound import bound
+from nmar.models.buffers import LineBuffers
+from nmar.models.context import Context
+from nmar.models.half_sweep import half_sweep
+from nmar.models.scaling import EXACT, Scaling
+from nmar.models.shared import Info, update_shared
+from nmar.models.state import State
+from nmar.models.views import tabulated
 from nmar.prob.statistics import Statistics
 
 
@@ -60,7 +68,7 @@ class Memory:
     stats: Statistics | None = None
     lines: int = 0
     kept: tuple[Statistics | None, ...] = ()
-    sums: Sums | None = None
+    sums: BatchSums | None = None
     counters: tuple[Any, ...] = ()
 
 
@@ -98,9 +106,14 @@ WHOLE = Part()
 
 
 class Schedule(Protocol):
-    """What one entry of the trace is made of."""
+    """What one entry of the trace is made of.
 
-    def advance(self, state: State, memory: Memory, around: Around) -> tuple[State, Memory, float]:
+    ``keeps_states`` says whether states of earlier sweeps are read again, so that their memory must not be reused.
+    """
+
+    keeps_states: bool
+
+    def advance(self, state: State, memory: Memory, context: Context) -> tuple[State, Memory, float]:
         """The state and the memory after one sweep, and the bound of the state it started from."""
         ...
 
@@ -108,9 +121,11 @@ class Schedule(Protocol):
 class FullSweeps:
     """Coordinate ascent: every sweep sees every cell."""
 
-    def advance(self, state: State, memory: Memory, around: Around) -> tuple[State, Memory, float]:
+    keeps_states = False
+
+    def advance(self, state: State, memory: Memory, context: Context) -> tuple[State, Memory, float]:
         """One sweep over all cells."""
-        return sweep_part(state, memory, around, WHOLE)
+        return sweep_part(state, memory, context, WHOLE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,36 +152,51 @@ class Fit:
     progress: Progress | None = None
 
 
-def sweep_part(state: State, memory: Memory, around: Around, part: Part) -> tuple[State, Memory, float]:
+def sweep_part(state: State, memory: Memory, context: Context, part: Part) -> tuple[State, Memory, float]:
     """Update the leading lines given, then take a step on the other side and on what is shared.
 
     With ``WHOLE`` this is a sweep of coordinate ascent. Otherwise the leading lines are those of a batch: their
     update is exact; the other side's E-step is fresh, its data sums count ``scale`` times, and its natural
     parameters move a fraction ``step`` (theory.md, Stochastic scalings).
     """
-    law, first = around.law, 0.0
+    law, first = context.law, 0.0
     for axis in (law.lead, 1 - law.lead):
         leads = axis == law.lead
-        state = tabulated(state, around)
-        used = around if leads else counted(recalled(around, state, memory.sums, part.batch), part.scale)
+        state = tabulated(state, context)
+        scaling = EXACT if leads else _scaling(memory, part)
         for turn in range(part.local if leads else 1):
             learns = (leads and turn == part.local - 1) or (not leads and part.exact and not law.data.diagonal)
-            pair, info, size = half_sweep(axis, state, used, learns)
+            side, info, size = half_sweep(axis, state, context, learns, scaling)
             if leads and turn == 0:
-                first = _bound(state, info.log_z, around, part.share)
+                first = _bound(state, info.log_z, context, part.share)
             if not leads:
-                pair = blend(state.sides[axis], pair, part.step, law)
-            state = State(state.sides, replace(state.shared, table_size=size)).with_side(axis, pair)
-        if leads and info.stats is not None:
-            memory = _remember(memory, info.stats, part)
-            info = replace(info, stats=memory.stats)
+                side = blend(state.sides[axis], side, part.step, law)
+            state = State(state.sides, replace(state.shared, table_size=size)).with_side(axis, side)
+        memory, info = _remember(memory, info, part, leads)
         shared = update_shared(axis, state, info, law)
         data = blend_numbers(state.shared.data, shared.data, part.weight if leads else 1.0)
         state = State(state.sides, replace(shared, data=data))
     return state, replace(memory, steps=memory.steps + 1), first
 
 
-def _remember(memory: Memory, stats: Statistics, part: Part) -> Memory:
+def _scaling(memory: Memory, part: Part) -> Scaling:
+    """How the cells of a part stand for all cells where they update the other axis."""
+    if memory.sums is None or part.batch < 0:
+        return Scaling(part.scale)
+    return Scaling(part.scale, memory.sums.others(part.batch))
+
+
+def _remember(memory: Memory, info: Info, part: Part, leads: bool) -> tuple[Memory, Info]:
+    """The memory after a half sweep, and its results with n-vectors that stand for all cells."""
+    if leads and info.stats is not None:
+        memory = _remember_stats(memory, info.stats, part)
+        return memory, replace(info, stats=memory.stats)
+    if memory.sums is not None and info.sums is not None:
+        memory = replace(memory, sums=memory.sums.replaced(part.batch, info.sums))
+    return memory, info
+
+
+def _remember_stats(memory: Memory, stats: Statistics, part: Part) -> Memory:
     """n-vectors scaled to the whole matrix and blended with those of earlier batches."""
     old, new = memory.stats, stats.scale(part.scale)
     if part.batch >= 0:
@@ -179,32 +209,32 @@ def _remember(memory: Memory, stats: Statistics, part: Part) -> Memory:
     return replace(memory, stats=new)
 
 
-def _bound(state: State, log_z: float, around: Around, scale: float) -> float:
+def _bound(state: State, log_z: float, context: Context, scale: float) -> float:
     """The bound of the values as they were given; from a part of the leading lines an unbiased estimate of it: their
     terms count ``scale`` times."""
-    value = bound(state, log_z, around.law, around.observed) + unit_term(state, around)
+    value = bound(state, log_z, context.law, context.observed) + unit_term(state, context)
     if scale == 1.0:
         return value
-    lead = around.law.lead
+    lead = context.law.lead
     empty = state.with_side(lead, state.sides[lead].take(slice(0, 0)))
-    rest = bound(empty, 0.0, around.law, replace(around.observed, hidden=None))
+    rest = bound(empty, 0.0, context.law, replace(context.observed, hidden=None))
     return scale * (value - rest) + rest
 
 
-def unit_term(state: State, around: Around) -> float:
+def unit_term(state: State, context: Context) -> float:
     """What the units of the values add to the bound of what the model sees."""
-    return state.shared.units.log_jacobian(around.observed.cells.n_observed)
+    return state.shared.units.log_jacobian(context.observed.cells.n_observed)
 
 
-def sweep(state: State, around: Around) -> tuple[State, float]:
+def sweep(state: State, context: Context) -> tuple[State, float]:
     """Update the leading axis, then the other; returns the new state and the bound of the old one."""
-    state, _, value = sweep_part(state, Memory(), around, WHOLE)
+    state, _, value = sweep_part(state, Memory(), context, WHOLE)
     return state, value
 
 
 def run(
     progress: Progress,
-    around: Around,
+    context: Context,
     stop: Stop,
     after: Callable[[Progress], Progress] | None = None,
     schedule: Schedule | None = None,
@@ -215,20 +245,23 @@ def run(
     Parameters
     ----------
     progress : where to start, or to go on from
-    around : data, law, kernels, executor
+    context : data, law, kernels, executor
     stop : looks at the trace after each sweep
     after : called after each sweep; may extend the trace or the best state (validation), write a checkpoint
     schedule : what a sweep is; full sweeps by default
     stopped : asked after each sweep for a reason from outside (a signal, a callback)
     """
     schedule = schedule or FullSweeps()
+    context = context if schedule.keeps_states else replace(context, buffers=LineBuffers())
     spent = progress.trace.seconds[-1] if progress.trace.seconds else progress.trace.before
     began = time.perf_counter() - spent
     reason = stop(progress.trace) if progress.trace.iterations else None
     while reason is None:
-        state, memory, value = schedule.advance(progress.state, progress.memory, around)
+        state, memory, value = schedule.advance(progress.state, progress.memory, context)
         old, now = progress.trace, time.perf_counter() - began
-        trace = replace(old, bound=(*old.bound, value), seconds=(*old.seconds, now), unit_term=unit_term(state, around))
+        trace = replace(
+            old, bound=(*old.bound, value), seconds=(*old.seconds, now), unit_term=unit_term(state, context)
+        )
         progress = replace(progress, state=state, memory=memory, trace=trace)
         if after is not None:
             progress = after(progress)

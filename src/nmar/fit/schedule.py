@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
 from nmar.fit.align import align, can_align
+from nmar.fit.remember import BatchSums
 from nmar.fit.run import Memory, Part, sweep_part
-from nmar.fit.scale import Sums
 from nmar.fit.start import observe
 from nmar.models.bilinear import Bilinear
-from nmar.models.coupled import Around, Law, Observed, Pair, State, join
+from nmar.models.context import Context, Observed
+from nmar.models.law import Law
 from nmar.models.product import Product
 from nmar.models.settings import check_count
+from nmar.models.state import Side, State, join
 from nmar.posterior.posterior import Posterior
 
 Array = NDArray[Any]
@@ -121,6 +123,8 @@ def leading_part(cells: Cells, lead: int, lines: Array) -> Cells:
 class Batches:
     """Cells in memory, in a fixed partition of leading lines; every pass visits the batches in a new order."""
 
+    keeps_states = True
+
     def __init__(self, settings: Minibatch, observed: Observed, law: Law, seed: np.random.SeedSequence) -> None:
         check_streams(law)
         count = observed.cells.shape[law.lead]
@@ -148,13 +152,13 @@ class Batches:
             None if hidden is None else leading_part(hidden, lead, lines),
         )
 
-    def advance(self, state: State, memory: Memory, around: Around) -> tuple[State, Memory, float]:
+    def advance(self, state: State, memory: Memory, around: Context) -> tuple[State, Memory, float]:
         """One pass over all batches."""
         lead, whole = around.law.lead, state.sides[around.law.lead]
-        sides: list[Pair] = [whole.take(part) for part in self.parts]
+        sides: list[Side] = [whole.take(part) for part in self.parts]
         total = sum(len(part) for part in self.parts)
         finished = memory.steps // len(self.parts)
-        memory = self._room(state, memory, around)
+        memory = self._remembering(state, memory, around)
         bounds = []
         for b in self._generator(finished + 1).permutation(len(self.parts)):
             part = self._part(int(b), memory, total)
@@ -163,15 +167,16 @@ class Batches:
             sides[b] = state.sides[lead]
             bounds.append(value)
             if memory.sums is not None and can_align(around.law) and memory.steps % self.turning == 0:
-                state, sides = align(state, around.law, sides, memory.sums)
+                state, sides, sums = align(state, around.law, sides, memory.sums)
+                memory = replace(memory, sums=sums)
         return state.with_side(lead, join(sides).take(self.back)), memory, float(np.mean(bounds))
 
-    def _room(self, state: State, memory: Memory, around: Around) -> Memory:
+    def _remembering(self, state: State, memory: Memory, around: Context) -> Memory:
         """Where the batches are remembered, at the first pass."""
         law = around.law
         if not self.settings.remember or len(self.parts) == 1 or law.data.diagonal or memory.sums is not None:
             return memory
-        sums = Sums.empty(len(self.parts), state, law, around.observed.hidden)
+        sums = BatchSums.empty(len(self.parts), state, around)
         return replace(memory, sums=sums, kept=(None,) * len(self.parts))
 
     def _part(self, batch: int, memory: Memory, total: int) -> Part:
@@ -204,6 +209,8 @@ class Stream:
         iterated again, or a function that returns a new iterator allows several passes
     """
 
+    keeps_states = True
+
     def __init__(self, settings: Minibatch, source: Source) -> None:
         self.settings, self._source = settings, source
         again = callable(source) or iter(source) is not source
@@ -229,7 +236,7 @@ class Stream:
             return chain([first], rest)
         return iter(self._source() if callable(self._source) else self._source)
 
-    def advance(self, state: State, memory: Memory, around: Around) -> tuple[State, Memory, float]:
+    def advance(self, state: State, memory: Memory, around: Context) -> tuple[State, Memory, float]:
         """One pass; rows start from the prior at every visit, and those of the last batch stay in the state."""
         law, columns, bounds = around.law, around.observed.cells.cols, []
         new = memory.steps == 0  # rows are counted during the first pass
@@ -248,7 +255,7 @@ class Stream:
         return state, memory, float(np.mean(bounds))
 
 
-def unseen_lines(law: Law, state: State, axis: int, count: int) -> Pair:
+def unseen_lines(law: Law, state: State, axis: int, count: int) -> Side:
     """Lines of ids never seen: the prior, at the level of the lines there are."""
     from nmar.data.axis import Axis
 

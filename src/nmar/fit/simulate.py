@@ -12,9 +12,10 @@ from scipy.optimize import brentq
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
 from nmar.fit.start import seed_sequence
-from nmar.models.coupled import Law, Pair, Shared, State
+from nmar.models.law import Law
 from nmar.models.missingness import Pattern, PatternSide
 from nmar.models.settings import Factorization, Settings
+from nmar.models.state import Shared, Side, State
 from nmar.posterior.posterior import Posterior
 from nmar.prob.factor import GammaFactor
 from nmar.prob.linkage import Linkage, linkage
@@ -102,7 +103,7 @@ def simulate(
     start = model.draw(shape, for_data)
     law = Law(pattern, model)
     link.supports(law.family)
-    sides = (Pair(_known(u, pattern), start.rows), Pair(_known(v, pattern), start.cols))
+    sides = (Side(_known(u, pattern), start.rows), Side(_known(v, pattern), start.cols))
     state = State(sides, Shared(float(dispersion), link, start.globals))
     known = Posterior(law, state, Axis.range(shape[0]), Axis.range(shape[1]))
     values = _values(known, i, j, n, for_values)

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.models.coupled import Law, Observed, Pair, Shared, State
+from nmar.models.context import Observed
+from nmar.models.law import Law
 from nmar.models.missingness import Pattern
 from nmar.models.protocol import DataModel
+from nmar.models.state import Shared, Side, State
 from nmar.prob.linkage import Linkage
 from nmar.prob.units import Units
 
@@ -93,7 +95,7 @@ def begin(
         degree = np.diff(cells.by(axis).indptr)
         patterns[axis] = pattern.init(cells.shape[axis], degree, cells.density, for_pattern)
     start = data.init(observed.cells, lead, for_data)
-    sides = (Pair(patterns[0], start.rows), Pair(patterns[1], start.cols))
+    sides = (Side(patterns[0], start.rows), Side(patterns[1], start.cols))
     values = observed.cells.by(lead).values  # in the order of the leading axis: the same bits transposed
     spread = float(np.std(values, dtype=np.float64)) or 1.0
     shared = Shared(
@@ -111,7 +113,7 @@ def begin(
 def _check_trials(law: Law, linkage: Linkage, cells: Cells) -> None:
     """A binomial value cannot exceed its trials; under the compound linkage counts multiply them."""
     trials = getattr(law.data, "dispersion", None)
-    if trials is None or linkage.name == "compound":
+    if trials is None or (linkage.whole and linkage.couples):
         return
     worst = float(np.max(cells.values))
     if worst > trials:

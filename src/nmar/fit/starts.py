@@ -20,13 +20,14 @@ from nmar.fit.run import Fit, Progress, Trace, run
 from nmar.fit.start import Problem, begin, seed_sequence
 from nmar.fit.stop import StopRule
 from nmar.kernels.spec import Kernels
-from nmar.models.coupled import Around, Executor, Law, Observed, State
-from nmar.prob.linkage import Curve, Free, Geometric, Linkage
+from nmar.models.context import Context, Executor, Observed
+from nmar.models.law import Law
+from nmar.models.state import State
+from nmar.prob.linkage import Linkage
 
 log = logging.getLogger("nmar")
 
 RARE, MUCH = 0.1, 7.5  # a low Λ̄ of the tail-only control, and how much more its table is bent there: c = ±1.5
-BENT = 1.2  # logarithm by which a thinned table is bent over its whole length at the start
 PROBE = 12  # sweeps of each start before the better one goes on
 
 Watch = Callable[[Trace, State], None]
@@ -47,9 +48,9 @@ class Job:
     keep: Checkpoint | None = None
     keeps_best: bool = True  # the best state by validation is kept, not the last
 
-    def around(self, law: Law, observed: Observed) -> Around:
+    def around(self, law: Law, observed: Observed) -> Context:
         """The surroundings of a run."""
-        return Around(observed, law, self.kernels, self.executor)
+        return Context(observed, law, self.kernels, self.executor)
 
 
 def hidden_cells(cells: Cells, *parts: Cells) -> Cells | None:
@@ -131,18 +132,17 @@ def starting_states(job: Job, problem: Problem) -> list[State]:
     the table move each other slowly: it starts from tables bent a little at Λ̄ = 1 and much at a low Λ̄, both ways.
     """
     link = job.options.link
-    given = isinstance(link, Free) and link.values is not None
     started = problem.state.shared.linkage
-    if job.options.starts == 1 or given or not (started.learn or started.learns_mean):
+    if job.options.starts == 1 or not link.learned or not (started.learn or started.learns_mean):
         return [problem.state]
     sd = _sd(problem.observed)
     if job.options.tail_only:
         bends = [(sign * bend, rate) for bend, rate in ((1.0, 1.0), (MUCH, RARE)) for sign in (-1.0, 1.0)]
-        return [with_linkage(problem.state, _bent(started, bend, sd), rate) for bend, rate in bends]
-    if not isinstance(link, Free) or link.events > 1.0:
-        return [with_linkage(problem.state, _bent(started, sign, sd)) for sign in (-1.0, 1.0)]
-    heavy = with_linkage(problem.state, _bent(started, 1.0, sd))
-    return [problem.state, _led(job, link, problem), heavy]
+        return [with_linkage(problem.state, started.bent(bend, sd), rate) for bend, rate in bends]
+    if link.leader is None:
+        return [with_linkage(problem.state, started.bent(sign, sd)) for sign in (-1.0, 1.0)]
+    heavy = with_linkage(problem.state, started.bent(1.0, sd))
+    return [problem.state, _led(job, link.leader, problem), heavy]
 
 
 def _only_start(job: Job, problem: Problem) -> State:
@@ -150,7 +150,7 @@ def _only_start(job: Job, problem: Problem) -> State:
     started = problem.state.shared.linkage
     if not job.options.tail_only or not (started.learn or started.learns_mean):
         return problem.state
-    return with_linkage(problem.state, _bent(started, -1.0, _sd(problem.observed)))
+    return with_linkage(problem.state, started.bent(-1.0, _sd(problem.observed)))
 
 
 def with_linkage(state: State, link: Linkage, rate: float | None = None) -> State:
@@ -159,28 +159,11 @@ def with_linkage(state: State, link: Linkage, rate: float | None = None) -> Stat
     return State(state.sides, replace(state.shared, linkage=link, rate=rate))
 
 
-def _bent(link: Linkage, sign: float, sd: float) -> Linkage:
-    """A started link moved off the flat table."""
-    if isinstance(link, Free):
-        bend = np.arange(link.levels) if link.events == 1.0 else BENT * np.linspace(0.0, 1.0, link.levels) / 0.3
-        link = replace(link, values=tuple(np.clip(np.exp(0.3 * sign * bend), 0.2, 5.0).tolist()))
-    elif isinstance(link, Curve) and link.learn:
-        link = replace(link, c=float(np.clip(0.2 * sign, *link.bounds)))
-    if link.mean == "shift":
-        link = replace(link, shift=(0.0, *(0.3 * sign * sd,) * (link.levels - 1)))
-    if link.mean == "scale" and link.scale is not None:
-        link = replace(link, scale=(1.0, *(1.0 + 0.2 * sign,) * (link.levels - 1)))
-    return link
-
-
-def _led(job: Job, link: Free, problem: Problem) -> State:
-    """The first state with the table of a short geometric fit, whose sweeps are not kept: starts compare evenly."""
-    curve = _begin(job, Geometric(mean=link.mean, levels=link.levels))
-    found = _probe(job, curve.law, curve.observed, curve.state, PROBE).state.shared.linkage
-    table = tuple(float(v) for v in found.table(link.levels))
-    started = problem.state.shared.linkage
-    assert isinstance(started, Free)
-    return with_linkage(problem.state, replace(started, values=table, shift=found.shift, scale=found.scale))
+def _led(job: Job, leader: Linkage, problem: Problem) -> State:
+    """The first state with the tables of a leader's short fit, whose sweeps are not kept: starts compare evenly."""
+    first = _begin(job, leader)
+    found = _probe(job, first.law, first.observed, first.state, PROBE).state.shared.linkage
+    return with_linkage(problem.state, problem.state.shared.linkage.led_by(found))
 
 
 def _sd(observed: Observed) -> float:

@@ -14,7 +14,7 @@ from nmar.fit.schedule import Minibatch, Source, Stream, check_streams
 from nmar.fit.start import begin
 from nmar.fit.train import Fitted, check_cells, fixed_seed
 from nmar.kernels.choose import choose
-from nmar.models.coupled import Around
+from nmar.models.context import Context
 from nmar.posterior.posterior import Posterior
 
 
@@ -48,6 +48,6 @@ def train_stream(source: Source, options: Options, control: Control | None = Non
         return now
 
     with threads(options.n_jobs) as executor:
-        around = Around(problem.observed, problem.law, choose(options.backend), executor)
+        around = Context(problem.observed, problem.law, choose(options.backend), executor)
         fit = run(Progress(problem.state), around, rule, after, stream, control)
     return Fitted(Posterior(problem.law, fit.state, stream.rows, first.cols), fit.trace, fit.reason)

@@ -22,8 +22,10 @@ from nmar.fit.start import seed_sequence
 from nmar.fit.starts import Job, Watch, first_problem, first_state, hidden_cells, with_linkage
 from nmar.fit.stop import StopRule
 from nmar.kernels.choose import choose
-from nmar.models.coupled import Law, Observed, State
+from nmar.models.context import Observed
+from nmar.models.law import Law
 from nmar.models.settings import PatternOnly
+from nmar.models.state import State
 from nmar.posterior.posterior import Posterior
 from nmar.prob.linkage import linkage
 from nmar.prob.twostage import quadratic
@@ -192,7 +194,7 @@ def _finish(job: Job, law: Law, observed: Observed, progress: Progress) -> Fitte
             score = _score(Posterior(law, now.state, job.cells.rows, job.cells.cols), job.valid)
             now = replace(now, trace=replace(now.trace, valid=(*now.trace.valid, score)))
             if job.keeps_best and score > now.best_score:
-                now = replace(now, best=now.state, best_score=score)
+                now = replace(now, best=now.state.bare().copy(), best_score=score)
         if job.keep is not None and job.keep.due(now):
             job.keep.write(now)
         if job.watch is not None:

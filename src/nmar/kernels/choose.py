@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any, cast
 
 from nmar.kernels.spec import Kernels
 
 BACKENDS = {"numba": "nmar.kernels.cpu", "reference": "nmar.kernels.reference"}
+
+
+class Backend:
+    """The kernels of one module, imported when they are first used; pickled by name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        found = getattr(import_module(BACKENDS[self.name]), attribute)
+        setattr(self, attribute, found)
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return choose, (self.name,)
 
 
 def choose(backend: str = "auto") -> Kernels:
@@ -20,4 +38,4 @@ def choose(backend: str = "auto") -> Kernels:
     key = "numba" if backend == "auto" else backend
     if key not in BACKENDS:
         raise ValueError(f"backend={backend!r} is not known; use one of 'auto', {', '.join(map(repr, BACKENDS))}")
-    return import_module(BACKENDS[key])  # type: ignore[return-value]
+    return cast(Kernels, Backend(key))

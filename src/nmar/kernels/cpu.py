@@ -23,7 +23,7 @@ from nmar.kernels.spec import (
     OPEN,
     PARITY,
     UNMODELLED,
-    Crossing,
+    CellLaw,
     Expectation,
     GammaTable,
     GammaUpdate,
@@ -43,17 +43,17 @@ def _floor(dtype: Any) -> float:
     return 1e-290 if dtype == np.float64 else 1e-30
 
 
-def _flags(x: Crossing) -> Array:
+def _flags(x: CellLaw) -> Array:
     """Switches of the crossing, in the order of cpu_cell.py."""
     return np.array([x.family, x.kind, x.separate, x.allocate, x.diagonal, x.mean_linkage, x.concave], np.int64)
 
 
-def _numbers(x: Crossing) -> Array:
+def _numbers(x: CellLaw) -> Array:
     beyond = 2.0 if x.thinning == 1.0 else 1.0  # see counts.complete
     return np.array([x.log_rate, x.log_norm, x.dispersion, x.ceiling, x.low, x.high, x.thinning, beyond])
 
 
-def _law(x: Crossing) -> tuple[Any, ...]:
+def _law(x: CellLaw) -> tuple[Any, ...]:
     tables = (x.log_factorial, x.slopes, x.linear, x.shift, x.quadratic, x.by_value)
     return (_flags(x), _numbers(x), *tables, steps_of(x.log_factorial, x.starts, x.shares))
 
@@ -62,7 +62,7 @@ def _side(view: SideView) -> tuple[Array, Array, Array]:
     return view.packed, view.log_weights, view.first_top
 
 
-def _held(lines: Lines, crossing: Crossing) -> tuple[Array, Array]:
+def _held(lines: Lines, crossing: CellLaw) -> tuple[Array, Array]:
     """Room for q(n), tile by tile if it will be asked for (known bins need none), and the bins each cell uses."""
     cells = len(lines.indices)
     width = 0 if crossing.kind == KNOWN else crossing.bins
@@ -78,7 +78,7 @@ def _expect(
     lines: Lines,
     mine: SideView,
     theirs: SideView,
-    crossing: Crossing,
+    crossing: CellLaw,
     leaves: int,
     prior: NormalPrior = NO_PRIOR,
     steps: int = 0,
@@ -108,25 +108,25 @@ def _expect(
     return found, NormalLines(mean, variance, log_det)
 
 
-def expect(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:
+def expect(lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw) -> Expectation:
     """E-step and accumulation of one block; see spec.py."""
     return _expect(lines, mine, theirs, crossing, NOTHING if crossing.family == UNMODELLED else SUMS)[0]
 
 
-def weigh(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:
+def weigh(lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw) -> Expectation:
     """E-step with the weights of single cells; see spec.py."""
     return _expect(lines, mine, theirs, crossing, CELLS)[0]
 
 
 def descend(
-    lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior, steps: int
+    lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw, prior: NormalPrior, steps: int
 ) -> tuple[Expectation, NormalLines]:
     """E-step and conjugate gradients on diagonal normal lines; see spec.py."""
     return _expect(lines, mine, theirs, crossing, LINES, prior, steps)
 
 
 def statistics(
-    lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, held: Expectation
+    lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw, held: Expectation
 ) -> tuple[Array, Array]:
     """n-vectors of the block with q(n) held; see spec.py."""
     vectors = np.zeros(crossing.slopes.shape)

@@ -68,20 +68,21 @@ class Steps(NamedTuple):
 def steps_of(log_factorial: Array, starts: Array, shares: Array) -> Steps:
     """The polynomials of all bins from log e! − log(s^e − (s−1)^e); empty where bins are single counts."""
     factorials = log_factorial.tobytes() if len(starts) else b""
-    return Steps(*_polynomials(factorials, tuple(starts.tolist())), np.log(shares))
+    return _polynomials(factorials, tuple(starts.tolist()))._replace(log_shares=np.log(shares))
 
 
 @lru_cache(maxsize=32)  # every block of a fit asks for the same ones
-def _polynomials(factorials: bytes, starts: tuple[int, ...]) -> tuple[Array, ...]:
-    """All but the last part of :func:`steps_of`."""
+def _polynomials(factorials: bytes, starts: tuple[int, ...]) -> Steps:
+    """As :func:`steps_of`, without the shares."""
+    nothing = np.empty(0, np.int64)
     if not starts:
-        nothing = np.empty(0, np.int64)
-        return nothing, nothing, np.empty(0), np.empty(0)
+        return Steps(nothing, nothing, np.empty(0), np.empty(0), np.empty(0))
     log_factorial = np.frombuffer(factorials)
     ratios = np.exp(log_factorial[:-1] - log_factorial[1:])
     firsts = np.append(starts, len(log_factorial)).astype(np.int64)
     bins = [_coefficients(ratios[low : end - 1]) for low, end in pairwise(firsts.tolist())]
-    return firsts, np.cumsum([0, *map(len, bins)]).astype(np.int64), np.concatenate(bins), ratios
+    places = np.cumsum([0, *map(len, bins)]).astype(np.int64)
+    return Steps(firsts, places, np.concatenate(bins), ratios, np.empty(0))
 
 
 def _coefficients(ratios: Array) -> Array:

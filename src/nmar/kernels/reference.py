@@ -24,7 +24,7 @@ from nmar.kernels.spec import (
     OPEN,
     POISSON,
     UNMODELLED,
-    Crossing,
+    CellLaw,
     Expectation,
     GammaTable,
     GammaUpdate,
@@ -63,7 +63,7 @@ def _dot(a: Array, b: Array) -> Array:
     return np.einsum("pk,pk->p", a.astype(np.float64), b.astype(np.float64))
 
 
-def moments(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> tuple[Array, Array]:
+def moments(lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw) -> tuple[Array, Array]:
     """E[μ], E[μ²] of each cell (Gaussian), or E[θ], E[Ψ(θ)] (scalar families)."""
     i, j = _major(lines), lines.indices
     first, second = _dot(mine.first[i], theirs.first[j]), np.zeros(len(i))
@@ -81,7 +81,7 @@ def moments(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) 
     return first, second
 
 
-def _own(crossing: Crossing, y: Array, first: Array) -> Array:
+def _own(crossing: CellLaw, y: Array, first: Array) -> Array:
     """The part of a cell's log density that is the same in every bin."""
     if crossing.family in (GAUSSIAN, UNMODELLED):
         return np.zeros(len(y))
@@ -95,14 +95,14 @@ def _own(crossing: Crossing, y: Array, first: Array) -> Array:
     return own
 
 
-def _log_density(lines: Lines, crossing: Crossing, first: Array, second: Array) -> Array:
+def _log_density(lines: Lines, crossing: CellLaw, first: Array, second: Array) -> Array:
     """f of every cell and bin (cells, bins)."""
     y = lines.values.astype(np.float64)
     density = _basis(crossing, y, first, second).T @ crossing.slopes + _own(crossing, y, first)[:, None]
     return density + crossing.by_value[lines.group] if len(crossing.by_value) else density
 
 
-def _ceiling(crossing: Crossing, y: Array, first: Array, second: Array) -> Array:
+def _ceiling(crossing: CellLaw, y: Array, first: Array, second: Array) -> Array:
     """F ≥ sup_n f(n): f is unimodal in the dispersion, so its peak clipped to the table's range."""
     if crossing.family == GAUSSIAN:
         if crossing.mean_linkage:
@@ -119,7 +119,7 @@ def _ceiling(crossing: Crossing, y: Array, first: Array, second: Array) -> Array
 
 
 def _count_posterior(
-    crossing: Crossing, log_rate: Array, lines: Lines, first: Array, second: Array
+    crossing: CellLaw, log_rate: Array, lines: Lines, first: Array, second: Array
 ) -> tuple[counts.CountPosterior, bool]:
     y = lines.values.astype(np.float64)
     size = crossing.bins
@@ -137,7 +137,7 @@ def _count_posterior(
     return found, not np.all(counts.complete(log_rate, found.log_z, ceiling, size, crossing.thinning))
 
 
-def _weights(crossing: Crossing, q: Array, y: Array) -> tuple[Array, Array]:
+def _weights(crossing: CellLaw, q: Array, y: Array) -> tuple[Array, Array]:
     """What crosses to the data model: weights of ``first`` and of ``second`` (theory.md, Crossing)."""
     if crossing.family == GAUSSIAN:
         linear = y * (q @ crossing.linear) - q @ crossing.shift  # ωt
@@ -145,7 +145,7 @@ def _weights(crossing: Crossing, q: Array, y: Array) -> tuple[Array, Array]:
     return y, q @ crossing.quadratic  # κE[φ]: errata F4
 
 
-def weigh(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:
+def weigh(lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw) -> Expectation:
     """E-step with the weights of single cells; see spec.py."""
     found = expect(lines, mine, theirs, crossing)
     first, _ = moments(lines, mine, theirs, crossing)
@@ -155,7 +155,7 @@ def weigh(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) ->
     return found._replace(cellwise=np.stack([linear, quadratic, first]))
 
 
-def expect(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:
+def expect(lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw) -> Expectation:
     """E-step and accumulation of one block; see spec.py."""
     y = lines.values.astype(np.float64)
     log_s, share = _rates(lines, mine, theirs)
@@ -193,7 +193,7 @@ def expect(lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -
     )
 
 
-def _basis(crossing: Crossing, y: Array, first: Array, second: Array) -> Array:
+def _basis(crossing: CellLaw, y: Array, first: Array, second: Array) -> Array:
     """Per-cell features whose q(n)-weighted sums are the n-vectors (V, cells)."""
     if crossing.family == UNMODELLED:
         return np.ones((1, len(y)))
@@ -203,7 +203,7 @@ def _basis(crossing: Crossing, y: Array, first: Array, second: Array) -> Array:
 
 
 def statistics(
-    lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, held: Expectation
+    lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw, held: Expectation
 ) -> tuple[Array, Array]:
     """n-vectors of the block with q(n) held; see spec.py."""
     y = lines.values.astype(np.float64)
@@ -239,7 +239,7 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
 
 
 def descend(
-    lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior, steps: int
+    lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw, prior: NormalPrior, steps: int
 ) -> tuple[Expectation, NormalLines]:
     """Diagonal normal lines, a few steps of conjugate gradients from where their means are."""
     found = weigh(lines, mine, theirs, crossing)

@@ -145,7 +145,7 @@ def refill_view(view: SideView, lines: slice, first: Array, second: Array, first
         view.first_top[lines] = first_top
 
 
-class Crossing(NamedTuple):
+class CellLaw(NamedTuple):
     """The shared law of a cell: family, bins of q(n), and tables over bins.
 
     Every family is linear in its own statistics: the expected log density of a cell in bin b is
@@ -185,6 +185,20 @@ class Crossing(NamedTuple):
         """Number of bins B in the tables."""
         return self.slopes.shape[1]
 
+    def counted(self, scale: float) -> CellLaw:
+        """The law of cells that count ``scale`` times in the weights of a Gaussian data model; q(n) is the same."""
+        if scale == 1.0:
+            return self
+        return self._replace(linear=scale * self.linear, shift=scale * self.shift, quadratic=scale * self.quadratic)
+
+
+class NormalLines(NamedTuple):
+    """Diagonal normal lines in the storage type, and the log determinant of each one's free coordinates."""
+
+    mean: Array  # (n, d)
+    variance: Array  # (n, d)
+    log_det: Array  # (n,)
+
 
 class Expectation(NamedTuple):
     """What ``expect`` returns for a block of n lines and m cells."""
@@ -199,6 +213,7 @@ class Expectation(NamedTuple):
     short: bool  # the open table was too short: nothing else here may be used
     cellwise: Array | None = None  # (3, m) weights of first and second and the first moment of each cell
     moments: tuple[Array, Array] | None = None  # after ``descend``, where known: E[⟨a, b⟩] and its variance (m,) each
+    updated: NormalLines | None = None  # new lines of the data model, where the loop makes them itself
 
 
 class GammaTable(NamedTuple):
@@ -226,29 +241,21 @@ class NormalPrior(NamedTuple):
     free: Array  # (d,) bool
 
 
-class NormalLines(NamedTuple):
-    """Diagonal normal lines in the storage type, and the log determinant of each one's free coordinates."""
-
-    mean: Array  # (n, d)
-    variance: Array  # (n, d)
-    log_det: Array  # (n,)
-
-
 class Kernels(Protocol):
     """The few loops. Every backend passes one contract against the NumPy reference."""
 
     name: str
 
-    def expect(self, lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:
+    def expect(self, lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw) -> Expectation:
         """E-step and accumulation of one block."""
         ...
 
-    def weigh(self, lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing) -> Expectation:
+    def weigh(self, lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw) -> Expectation:
         """As ``expect``, but each cell's weights (``cellwise``) instead of the data model's sums."""
         ...
 
     def statistics(
-        self, lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, held: Expectation
+        self, lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw, held: Expectation
     ) -> tuple[Array, Array]:
         """n-vectors (V, B) of the block with q(n) held, and q summed by ``group`` (groups, B)."""
         ...
@@ -260,7 +267,7 @@ class Kernels(Protocol):
         ...
 
     def descend(
-        self, lines: Lines, mine: SideView, theirs: SideView, crossing: Crossing, prior: NormalPrior, steps: int
+        self, lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw, prior: NormalPrior, steps: int
     ) -> tuple[Expectation, NormalLines]:
         """As ``expect`` for a diagonal normal side, with its update.
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.kernels.spec import Expectation, Kernels, NormalPrior
+from nmar.kernels.spec import Expectation, Kernels, NormalLines, NormalPrior
 from nmar.models.predictive import NormalPredictive
 from nmar.models.protocol import Block, DataModel, Features, Start
 from nmar.prob.factor import NormalFactor, pack
@@ -192,23 +192,23 @@ class Bilinear(DataModel):
         """Full-covariance posterior: precision = prior + Σ ω E[bb'], right side = prior + Σ ωt E[b]."""
         if not any(self.axes[axis].free):
             return side
+        if found.updated is not None:
+            return NormalFactor(*found.updated)
         prior = self.prior(axis, shared)
         mean, spread, log_det = kernels.solve_normal(found.linear, found.quadratic, self._constant(axis), prior)
         dtype = side.mean.dtype
         return NormalFactor(mean.astype(dtype), spread.astype(dtype), log_det)
 
-    def advance(
-        self, kernels: Kernels, block: Block, side: NormalFactor, axis: int, shared: Priors
-    ) -> tuple[Expectation, NormalFactor]:
+    def expect(self, kernels: Kernels, block: Block, side: NormalFactor, axis: int, shared: Priors) -> Expectation:
         """Diagonal lines are updated inside the kernel, or by a dual solve where coordinates outnumber cells."""
         if not self.diagonal or not any(self.axes[axis].free):
-            return super().advance(kernels, block, side, axis, shared)
-        prior = self.prior(axis, shared)
+            return super().expect(kernels, block, side, axis, shared)
+        prior, law = self.prior(axis, shared), block.cell_law.counted(block.scale)
         if self.axes[1 - axis].known is None or self.size < DUAL:
-            found, lines = kernels.descend(*block, prior, self.steps)
-            return found, side if found.short else NormalFactor(*lines)
-        found = kernels.weigh(*block)
-        return found, side if found.short else solve_dual(block, found.cellwise, prior)
+            found, lines = kernels.descend(block.lines, block.mine, block.theirs, law, prior, self.steps)
+            return found._replace(updated=lines)
+        found = kernels.weigh(block.lines, block.mine, block.theirs, law)
+        return found if found.short else found._replace(updated=solve_dual(block, found.cellwise, prior))
 
     def learn(self, side: NormalFactor, axis: int, shared: Priors) -> Priors:
         """Empirical Bayes: the prior variance of a learned coordinate is mean_j E[(b_jk − prior mean)²]."""
@@ -250,7 +250,7 @@ class Bilinear(DataModel):
         return side.divergence(self._free(axis), shared.mean[axis], shared.variance[axis])
 
 
-def solve_dual(block: Block, cellwise: Array | None, prior: NormalPrior) -> NormalFactor:
+def solve_dual(block: Block, cellwise: Array | None, prior: NormalPrior) -> NormalLines:
     """Diagonal lines on known covariates, their means exact: the dual form (theory.md, Data models).
 
     With S = diag(√ω) and prior variance ρ, mean = η + ρX'S (I + SXρX'S)⁻¹ S(t − Xη), one Cholesky of the size of
@@ -274,4 +274,4 @@ def solve_dual(block: Block, cellwise: Array | None, prior: NormalPrior) -> Norm
         mean[i] += (scaled.T @ np.linalg.solve(gram, target - scaled @ prior.mean)) / prior.precision
         variance[i] = 1.0 / (prior.precision + weight @ x**2)
     dtype = theirs.packed.dtype
-    return NormalFactor(mean.astype(dtype), variance.astype(dtype), np.log(variance).sum(axis=1))
+    return NormalLines(mean.astype(dtype), variance.astype(dtype), np.log(variance).sum(axis=1))

@@ -52,8 +52,8 @@ class PatternSide:
         table = (None if part is None else part[lines] for part in self.table)
         return PatternSide(self.weights.take(lines), self.activity.take(lines), *table)
 
-    def room(self, empty: Callable[..., Array]) -> PatternSide:
-        """Uninitialised arrays for a side like this one, with its table."""
+    def empty(self, empty: Callable[..., Array]) -> PatternSide:
+        """A side like this one in uninitialised arrays, with its table."""
         (lines, factors), dtype = self.weights.shape.shape, self.weights.shape.dtype
         shape, rate, logs = (empty((lines, factors), dtype) for _ in range(3))
         geometric = aligned(lines, factors, dtype, empty)  # as kernels read it

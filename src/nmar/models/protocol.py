@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.kernels.spec import Crossing, Expectation, Kernels, Lines, SideView
+from nmar.kernels.spec import CellLaw, Expectation, Kernels, Lines, SideView
 from nmar.models.predictive import BinTable, Predictive
 from nmar.prob.statistics import Statistics
 
@@ -59,7 +59,8 @@ class Block(NamedTuple):
     lines: Lines
     mine: SideView
     theirs: SideView
-    crossing: Crossing
+    cell_law: CellLaw
+    scale: float = 1.0  # how often each cell counts in sums that the loops use themselves
 
 
 class Precision(NamedTuple):
@@ -90,7 +91,7 @@ class DataModel(ABC):
     @property
     def additive(self) -> bool:
         """Whether a line is updated from sums over its cells (``update``), so that a long one can be cut."""
-        return type(self).advance is DataModel.advance
+        return type(self).expect is DataModel.expect
 
     @property
     def restarts(self) -> int:
@@ -117,14 +118,13 @@ class DataModel(ABC):
     def features(self, side: Any, axis: int, shared: Any) -> Features:
         """Features of a block of lines of ``axis``."""
 
-    def advance(self, kernels: Kernels, block: Block, side: Any, axis: int, shared: Any) -> tuple[Expectation, Any]:
-        """E-step of a block and its new lines; models with loops of their own override this, others ``update``."""
-        found = kernels.expect(*block)
-        return found, side if found.short else self.update(side, axis, shared, found, kernels)
+    def expect(self, kernels: Kernels, block: Block, side: Any, axis: int, shared: Any) -> Expectation:
+        """E-step of a block, with the sums that ``update`` needs. Models with loops of their own override this."""
+        return kernels.expect(block.lines, block.mine, block.theirs, block.cell_law)
 
+    @abstractmethod
     def update(self, side: Any, axis: int, shared: Any, found: Expectation, kernels: Kernels) -> Any:
         """New lines from ``found.linear`` and ``found.quadratic``: the coordinate optimum given the other side."""
-        raise TypeError(f"{type(self).__name__} defines neither update nor advance")
 
     def offset(self, shared: Any) -> Array | None:
         """Known part of E[μ] of every training cell, row-major (cellwise models)."""

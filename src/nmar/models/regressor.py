@@ -69,11 +69,17 @@ class Learner(DataModel):
         nothing = np.empty((len(side.shown), 0))
         return Features(nothing, nothing)
 
-    def advance(
+    def expect(
         self, kernels: Kernels, block: Block, side: KnownLines, axis: int, shared: RegressorShared
-    ) -> tuple[Expectation, KnownLines]:
+    ) -> Expectation:
         """Weights of the cells; the estimator is fitted to all of them at once by ``refit``."""
-        return kernels.weigh(*block), side
+        return kernels.weigh(block.lines, block.mine, block.theirs, block.cell_law)
+
+    def update(
+        self, side: KnownLines, axis: int, shared: RegressorShared, found: Expectation, kernels: Kernels
+    ) -> KnownLines:
+        """Features are known."""
+        return side
 
     def offset(self, shared: RegressorShared) -> Array:
         """Predictions for the training cells."""

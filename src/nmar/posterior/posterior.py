@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from nmar.data.axis import Axis
-from nmar.models.coupled import Law, Pair, State, join, pattern_of
+from nmar.models.law import Law
 from nmar.models.missingness import Pattern, PatternSide
 from nmar.models.predictive import BinTable, Predictive, pick
+from nmar.models.state import Side, State, join
 from nmar.prob import counts
 from nmar.prob.factor import GammaFactor
 from nmar.prob.linkage import Linkage
@@ -65,7 +66,7 @@ class Posterior:
         sides = []
         for axis, side in enumerate(self.state.sides):
             new = self.law.data.prior_line(axis, side.data, self.state.shared.data)
-            sides.append(join([side, Pair(_unseen(side.pattern, pattern_of(self.law, self.state.shared, axis)), new)]))
+            sides.append(join([side, Side(_unseen(side.pattern, self.law.pattern_of(self.state.shared, axis)), new)]))
         return Posterior(self.law, State((sides[0], sides[1]), self.state.shared), self.rows, self.cols)
 
     def rates(self, i: Array, j: Array) -> Array:

@@ -33,11 +33,11 @@ def register(*records: type) -> None:
 
 def registry() -> dict[str, type]:
     """Classes that a model file may name."""
-    from nmar.models import bilinear, coupled, element, missingness, mixture, product, protocol, settings, unmodelled
+    from nmar.models import bilinear, element, law, missingness, mixture, product, protocol, settings, state, unmodelled
     from nmar.posterior import posterior
     from nmar.prob import factor, linkage, statistics, twostage
 
-    models = (bilinear, coupled, element, missingness, mixture, product, protocol, settings, unmodelled)
+    models = (bilinear, element, law, missingness, mixture, product, protocol, settings, state, unmodelled)
     modules = (*models, posterior, factor, linkage, statistics, twostage)
     found: dict[str, type] = {record.__name__: record for record in _REGISTERED}
     for module in modules:

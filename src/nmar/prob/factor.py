@@ -38,15 +38,23 @@ class Summed(ABC):
 
     @cached_property
     def _sums(self) -> Array:
-        return self._add_up(map)
+        return self._add_up(_one_by_one)
 
-    def sum_up(self, run: Callable[..., Iterable[Array]]) -> None:
-        """Find the sums now, with a ``map`` that may use several threads; whoever asks later finds them."""
+    def sum_up(self, run: Callable[..., list[Array]]) -> None:
+        """Find the sums now and keep them; ``run(task, common, parts)`` may use several threads."""
         self.__dict__["_sums"] = self._add_up(run)
 
-    def _add_up(self, run: Callable[..., Iterable[Array]]) -> Array:
-        parts = run(self._part, [(piece.start, piece.stop) for piece in pieces(self._lines, PIECE)])
+    def _add_up(self, run: Callable[..., list[Array]]) -> Array:
+        parts = run(_sum_part, self, [(piece.start, piece.stop) for piece in pieces(self._lines, PIECE)])
         return reduce(np.add, parts, self._part((0, 0)))
+
+
+def _sum_part(lines: Summed, piece: tuple[int, int]) -> Array:
+    return lines._part(piece)
+
+
+def _one_by_one(task: Callable[[Any, Any], Array], common: Any, parts: Iterable[Any]) -> list[Array]:
+    return [task(common, part) for part in parts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +86,7 @@ class GammaFactor(Summed):
         return self.shape / self.rate**2
 
     @property
-    def column_means(self) -> Array:
+    def column_sums(self) -> Array:
         """Σ_i E[u_ik] over the lines (K,)."""
         return self._sums
 

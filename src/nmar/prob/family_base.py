@@ -39,6 +39,7 @@ class Family(ABC):
     domain: ClassVar[tuple[float, float]] = (-np.inf, np.inf)  # open interval of theta
     learns_dispersion: ClassVar[bool] = True  # kappa is learned unless it is not identified or given
     needs_values: ClassVar[bool] = False  # statistics are kept by distinct value of y
+    whole_dispersion: ClassVar[bool] = False  # the dispersion is a number of trials
     unit_power: ClassVar[float | None] = None  # the dispersion of s·y is s^power that of y; None: counts have no units
     basis: ClassVar[tuple[str, ...]] = ("cells", "psi")
 
@@ -80,6 +81,10 @@ class Family(ABC):
     @abstractmethod
     def derivatives(self, stats: Statistics, x: Array) -> tuple[Array, Array]:
         """Return the first and second derivative of :meth:`objective` with respect to x, for each bin."""
+
+    def weighted_residual(self, stats: Statistics, table: Array) -> float | None:
+        """Return sum R / phi2, where the best dispersion follows from it in closed form, else None."""
+        return None
 
     def log_density(self, y: Numbers, theta: Numbers, x: Numbers) -> Array:
         """Return log p(y | theta, x)."""

@@ -57,6 +57,7 @@ class Binomial(CountFamily):
     """Binomial with x trials (an integer) and log odds theta; kappa is given, never learned."""
 
     name: ClassVar[str] = "binomial"
+    whole_dispersion: ClassVar[bool] = True
     learns_dispersion: ClassVar[bool] = False
     needs_values: ClassVar[bool] = True
 

@@ -30,6 +30,10 @@ class Gaussian(Family):
     basis: ClassVar[tuple[str, ...]] = ("cells", "residual")
     mean_basis: ClassVar[tuple[str, ...]] = ("cells", "y", "y2", "y_mu", "mu", "mu2")
 
+    def weighted_residual(self, stats: Statistics, table: Array) -> float:
+        """Return the sum of the bins' residuals over phi2."""
+        return float(np.sum(stats.vector("residual") / table))
+
     def log_partition(self, theta: Numbers) -> Array:
         return 0.5 * np.square(np.asarray(theta, dtype=float))
 

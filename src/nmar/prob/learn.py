@@ -11,9 +11,8 @@ import numpy as np
 
 from nmar.prob.family_base import Family
 from nmar.prob.family_real import Gaussian
-from nmar.prob.learn_dispersion import best_dispersion, log_prior_dispersion, value_at
-from nmar.prob.learn_linkage import learn_curve, learn_free, learn_mean
-from nmar.prob.linkage import Curve, Free
+from nmar.prob.learn_dispersion import log_prior_dispersion, value_at
+from nmar.prob.learn_linkage import learn_mean
 from nmar.prob.linkage_base import Linkage
 from nmar.prob.statistics import Statistics
 
@@ -63,7 +62,8 @@ def update(
     before = value = objective(linkage, family, dispersion, stats)
     best = linkage, dispersion
     for _ in range(ROUNDS):
-        linkage, dispersion = _update_spread(linkage, family, dispersion, stats, learn_dispersion)
+        reduced = _reduce(linkage, family, stats)
+        linkage, dispersion = linkage.learn_spread(family, dispersion, reduced, learn_dispersion)
         if linkage.learns_mean:
             linkage = learn_mean(linkage, dispersion, stats)
         reached = objective(linkage, family, dispersion, stats)
@@ -71,20 +71,6 @@ def update(
             break
         value = reached
     return (linkage, dispersion) if reached >= before else best
-
-
-def _update_spread(
-    linkage: Linkage, family: Family, dispersion: float, stats: Statistics, learn_dispersion: bool
-) -> tuple[Linkage, float]:
-    """Maximise over phi2 and the dispersion, the location tables held."""
-    reduced = _reduce(linkage, family, stats)
-    if isinstance(linkage, Free) and linkage.learn:
-        return learn_free(linkage, family, dispersion, reduced, learn_dispersion)
-    if isinstance(linkage, Curve) and linkage.learn:
-        return learn_curve(linkage, family, dispersion, reduced, learn_dispersion)
-    if learn_dispersion:
-        dispersion = best_dispersion(family, reduced, linkage.bin_table(stats.size), dispersion)
-    return linkage, dispersion
 
 
 def _reduce(linkage: Linkage, family: Family, stats: Statistics) -> Statistics:

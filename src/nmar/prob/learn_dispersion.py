@@ -34,9 +34,8 @@ def best_dispersion(family: Family, stats: Statistics, table: Array, present: fl
     """Return the dispersion that maximises :func:`value_at`; never worse than `present`."""
     if not family.learns_dispersion:
         return present
-    if family.name == "gaussian":
-        # sigma^2 = (2 b0 + sum R / phi2) / (2 a0 + 2 + sum Q)
-        weighted = float(np.sum(stats.vector("residual") / table))
+    weighted = family.weighted_residual(stats, table)
+    if weighted is not None:  # sigma^2 = (2 b0 + sum R / phi2) / (2 a0 + 2 + sum Q)
         return (2 * PRIOR_RATE + weighted) / (2 * PRIOR_SHAPE + 2 + stats.cells)
 
     def slope(kappa: Array) -> tuple[Array, Array]:

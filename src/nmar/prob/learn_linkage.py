@@ -7,6 +7,7 @@ Each function maximises its block of the joint objective exactly and never retur
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solveh_banded
@@ -14,9 +15,11 @@ from scipy.optimize import brentq, minimize_scalar
 
 from nmar.prob.family_base import Family
 from nmar.prob.learn_dispersion import PRIOR_RATE, PRIOR_SHAPE, best_dispersion, log_prior_dispersion, value_at
-from nmar.prob.linkage import Curve, Free
-from nmar.prob.linkage_base import Linkage
 from nmar.prob.statistics import Array, Statistics
+
+if TYPE_CHECKING:
+    from nmar.prob.linkage import Curve, Free
+    from nmar.prob.linkage_base import Linkage
 
 __all__ = ["learn_curve", "learn_free", "learn_mean"]
 

@@ -16,8 +16,10 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.special import gammainc, gammaln
 
+from nmar.prob.family_base import Family
+from nmar.prob.learn_linkage import learn_curve, learn_free
 from nmar.prob.linkage_base import Bins, Linkage, check_thinning, check_width, extend
-from nmar.prob.statistics import Array
+from nmar.prob.statistics import Array, Statistics
 
 __all__ = [
     "FLOOR",
@@ -36,6 +38,7 @@ __all__ = [
 FLOOR = 0.05  # smallest value of a parametric table
 LOG_CEILING = 230.0  # log of the largest value of a geometric table: nothing overflows
 TAIL_STEP, TAIL_SHARE = 3.0, 0.1  # where the tail starts: psi(m) = 3^(m - 1), a tenth of the cells at each m > 1
+BENT = 1.2  # logarithm by which a thinned table is bent over its whole length at the start
 REACH = 4.0  # a thinned free table has bins up to this many times s events: P(observed) = 98 %
 
 
@@ -86,6 +89,10 @@ class Ignorable(Linkage):
     def couples(self) -> bool:
         return self.mean is not None
 
+    @property
+    def whole(self) -> bool:
+        return True
+
 
 @dataclass(frozen=True)
 class Compound(Linkage):
@@ -100,6 +107,14 @@ class Compound(Linkage):
     @property
     def limits(self) -> tuple[float, float]:
         return 1.0, np.inf
+
+    @property
+    def linear(self) -> bool:
+        return True
+
+    @property
+    def whole(self) -> bool:
+        return True
 
     def table(self, n: int) -> Array:
         return np.arange(1.0, n + 1)
@@ -149,6 +164,21 @@ class Curve(Linkage, ABC):
     def parameter(self) -> float:
         """The present c (0 before it is learned)."""
         return 0.0 if self.c is None else float(self.c)
+
+    @property
+    def parameters(self) -> int:
+        return 1
+
+    def bent(self, sign: float, sd: float) -> Self:
+        moved = super().bent(sign, sd)
+        return replace(moved, c=float(np.clip(0.2 * sign, *self.bounds))) if self.learn else moved
+
+    def learn_spread(
+        self, family: Family, dispersion: float, stats: Statistics, learn_dispersion: bool
+    ) -> tuple[Linkage, float]:
+        if not self.learn:
+            return super().learn_spread(family, dispersion, stats, learn_dispersion)
+        return learn_curve(self, family, dispersion, stats, learn_dispersion)
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -215,6 +245,10 @@ class Exponential(Curve):
 
     name: ClassVar[str] = "exponential"
     bounds: ClassVar[tuple[float, float]] = (-0.95, 30.0)
+
+    @property
+    def linear(self) -> bool:
+        return self.limits[1] > 1.0
 
     def table(self, n: int) -> Array:
         return np.maximum(1 + self.parameter * np.arange(n), FLOOR)
@@ -363,6 +397,30 @@ class Free(Linkage):
     def limits(self) -> tuple[float, float]:
         table = self.bin_table()
         return float(table.min()), float(table.max())
+
+    @property
+    def parameters(self) -> int:
+        return self.levels - 1
+
+    @property
+    def leader(self) -> Linkage | None:
+        return None if self.events > 1.0 else Geometric(mean=self.mean, levels=self.levels)
+
+    def led_by(self, found: Linkage) -> Self:
+        values = tuple(float(v) for v in found.table(self.levels))
+        return replace(self, values=values, shift=found.shift, scale=found.scale)
+
+    def bent(self, sign: float, sd: float) -> Self:
+        steps = np.arange(self.levels) if self.events == 1.0 else BENT * np.linspace(0.0, 1.0, self.levels) / 0.3
+        values = np.clip(np.exp(0.3 * sign * steps), 0.2, 5.0)
+        return replace(super().bent(sign, sd), values=tuple(values.tolist()))
+
+    def learn_spread(
+        self, family: Family, dispersion: float, stats: Statistics, learn_dispersion: bool
+    ) -> tuple[Linkage, float]:
+        if not self.learn:
+            return super().learn_spread(family, dispersion, stats, learn_dispersion)
+        return learn_free(self, family, dispersion, stats, learn_dispersion)
 
     def start(self, sd: float = 1.0) -> Self:
         values = self.values or (1.0,) * self.levels

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from nmar.prob import counts
 from nmar.prob.family_base import Family
-from nmar.prob.statistics import Array
+from nmar.prob.learn_dispersion import best_dispersion
+from nmar.prob.statistics import Array, Statistics
 
 __all__ = ["Bins", "Linkage", "check_width", "extend"]
 
@@ -84,6 +85,52 @@ class Linkage:
     def learned(self) -> bool:
         """Whether something of it is learned and where it starts was left open."""
         return self.learns_mean or bool(self.learn)
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers phi2 has that can be learned."""
+        return 0
+
+    @property
+    def linear(self) -> bool:
+        """Whether phi2(n) is linear in n without a floor: sums over open bins then have a sharper stopping rule."""
+        return False
+
+    @property
+    def whole(self) -> bool:
+        """Whether phi2(n) is a whole number for every n, so that it can multiply a number of trials."""
+        return False
+
+    @property
+    def leader(self) -> Linkage | None:
+        """A linkage with fewer parameters whose short fit gives a start (:meth:`led_by`), or None."""
+        return None
+
+    def led_by(self, found: Linkage) -> Self:
+        """Return this linkage, started, with the tables of a fitted :attr:`leader`."""
+        raise TypeError(f"linkage {self.name!r} has no leader")
+
+    def bent(self, sign: float, sd: float) -> Self:
+        """Return this linkage, started, moved off the flat tables: up (sign 1) or down (−1), by more for more.
+
+        `sd` is the standard deviation of the values.
+        """
+        if self.mean == "shift":
+            return replace(self, shift=(0.0, *(0.3 * sign * sd,) * (self.levels - 1)))
+        if self.mean == "scale" and self.scale is not None:
+            return replace(self, scale=(1.0, *(1.0 + 0.2 * sign,) * (self.levels - 1)))
+        return self
+
+    def learn_spread(
+        self, family: Family, dispersion: float, stats: Statistics, learn_dispersion: bool
+    ) -> tuple[Linkage, float]:
+        """Return the linkage with the best phi2 and the dispersion that goes with it, the location tables held.
+
+        `stats` are n-vectors whose only unknowns are the dispersions of the bins.
+        """
+        if learn_dispersion:
+            dispersion = best_dispersion(family, stats, self.bin_table(stats.size), dispersion)
+        return self, dispersion
 
     @property
     def tail_table(self) -> Array:
@@ -194,9 +241,9 @@ class Linkage:
             raise ValueError(
                 f"mean={self.mean!r} links the location of a gaussian, but the family is {family.name}; use mean=None"
             )
-        if family.name == "binomial" and self.name not in ("ignorable", "compound"):
+        if family.whole_dispersion and not self.whole:
             raise ValueError(
-                f"linkage {self.name!r} gives the binomial a number of trials that is not an integer; "
+                f"linkage {self.name!r} gives the {family.name} a number of trials that is not an integer; "
                 "use 'ignorable' or 'compound'"
             )
 

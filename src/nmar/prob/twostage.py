@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from nmar.prob.family_real import Gaussian
+from nmar.prob.family_base import Family
 from nmar.prob.learn_dispersion import PRIOR_RATE, PRIOR_SHAPE
 from nmar.prob.linkage_base import Linkage
 from nmar.prob.statistics import Statistics
@@ -74,9 +74,16 @@ class Quadratic(Linkage):
         """φ at a rate."""
         return self.table(self.size)[self.group(np.asarray(rate))]
 
-    def refit(self, stats: Statistics, dispersion: float) -> tuple[Self, float]:
+    @property
+    def parameters(self) -> int:
+        """b1 and b2."""
+        return 2
+
+    def learn_spread(
+        self, family: Family, dispersion: float, stats: Statistics, learn_dispersion: bool
+    ) -> tuple[Linkage, float]:
         """b1, b2 and σ² that maximise the expected log likelihood of the bins' residuals and the prior of σ²."""
-        cells, residual = Gaussian().residual(stats, *self.mean_tables()).vectors
+        cells, residual = stats.vectors
         z = np.array(self.places)
         design = np.stack([np.ones_like(z), z, z**2])
 

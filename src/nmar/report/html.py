@@ -13,7 +13,7 @@ from importlib import metadata, resources
 from typing import Any
 
 from nmar.data.cells import Cells
-from nmar.models.coupled import Law
+from nmar.models.law import Law
 from nmar.prob.linkage import Linkage
 from nmar.report import curves, figures
 from nmar.report.comparison import Comparison, Key

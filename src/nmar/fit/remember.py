@@ -1,0 +1,43 @@
+"""What each batch last gave to the lines of the other axis, so that a step sees all batches and not one of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nmar.models.context import Context
+from nmar.models.exposure import exposure
+from nmar.models.scaling import LineSums
+from nmar.models.state import State
+from nmar.models.views import view
+
+
+@dataclass(frozen=True, eq=False)
+class BatchSums:
+    """Sums over the cells of each batch at its last visit, and of all batches; None: not visited yet."""
+
+    batches: tuple[LineSums | None, ...]
+    total: LineSums
+
+    @classmethod
+    def empty(cls, batches: int, state: State, context: Context) -> BatchSums:
+        """No batch visited yet."""
+        law = context.law
+        axis = 1 - law.lead
+        lines = len(state.sides[axis].pattern.weights.shape)
+        sizes = view(state.sides[axis].take(slice(0, 1)), axis, law, state.shared, context.kernels).sizes
+        exposed = np.zeros(exposure(axis, state, law, context.observed.hidden).shape)
+        pattern, linear, quadratic = (np.zeros((lines, size)) for size in sizes)
+        return cls((None,) * batches, LineSums(pattern, linear, quadratic, exposed))
+
+    def others(self, batch: int) -> LineSums:
+        """Sums over all batches but one."""
+        own = self.batches[batch]
+        return self.total if own is None else self.total - own
+
+    def replaced(self, batch: int, new: LineSums) -> BatchSums:
+        """The sums after a visit of one batch."""
+        batches = list(self.batches)
+        batches[batch] = new
+        return BatchSums(tuple(batches), self.others(batch) + new)

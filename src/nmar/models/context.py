@@ -1,0 +1,91 @@
+"""What a sweep needs besides the state: the cells, the law, the kernels, and where block tasks run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from nmar.data.cells import Cells
+from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, Array, Kernels, Lines
+from nmar.models.buffers import LineBuffers
+from nmar.models.law import Law
+from nmar.prob.pieces import pieces
+
+PIECE = 1 << 12  # lines of one piece of work that goes by line
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """The cells a sweep reads, with what belongs to each cell.
+
+    Attributes
+    ----------
+    cells : values as the model sees them (in its units)
+    hidden : cells that are neither observed nor missing, or None
+    group : class of each cell in row-major order (known bins; distinct values), or None
+    distinct : values of the classes, for families that need them
+    """
+
+    cells: Cells
+    hidden: Cells | None = None
+    group: Array | None = None
+    distinct: Array | None = None
+
+    def block(self, axis: int, start: int, stop: int, offset: Array | None = None) -> Lines:
+        """Lines ``start`` … ``stop`` of an axis as the kernels read them.
+
+        ``offset`` is a known part of E[μ] of each cell, row-major.
+        """
+        whole = self.cells.by(axis)
+        part = whole.lines(start, stop)
+        cells = slice(int(whole.indptr[start]), int(whole.indptr[stop]))
+        group = EMPTY_INT if self.group is None else self._along(self.group, axis, cells)
+        known = EMPTY_FLOAT if offset is None else self._along(offset, axis, cells)
+        return Lines(part.indptr, part.indices, part.values, group, known)
+
+    def _along(self, per_cell: Array, axis: int, cells: slice) -> Array:
+        if axis == 0:
+            return per_cell[cells]
+        return per_cell[self.cells.order(1)[cells]]
+
+
+class Executor(Protocol):
+    """Runs independent tasks. A task is a function of module level whose arguments can be pickled.
+
+    Attributes
+    ----------
+    shares_memory : whether tasks may write results to arrays of the caller
+    """
+
+    shares_memory: bool
+
+    def map(self, task: Callable[[Any, Any], Any], common: Any, parts: Iterable[Any]) -> list[Any]:
+        """``[task(common, part) for part in parts]``, in this order whatever ran first."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """Data, law, and where a sweep runs.
+
+    Attributes
+    ----------
+    buffers : memory for the new lines of a run; None: new arrays for every half sweep
+    """
+
+    observed: Observed
+    law: Law
+    kernels: Kernels
+    executor: Executor
+    buffers: LineBuffers | None = None
+
+    def by_line(self, task: Callable[[Any, tuple[int, int]], Any], common: Any, lines: int) -> None:
+        """Run work that goes by line, not by cell, in pieces (start, stop)."""
+        self.here(task, common, [(piece.start, piece.stop) for piece in pieces(lines, PIECE)])
+
+    def here(self, task: Callable[[Any, Any], Any], common: Any, parts: list[Any]) -> list[Any]:
+        """As the executor's ``map``, but in this process: for tasks that write to the caller's arrays."""
+        if self.executor.shares_memory:
+            return self.executor.map(task, common, parts)
+        return [task(common, part) for part in parts]

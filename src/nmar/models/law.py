@@ -1,0 +1,63 @@
+"""The settings of a coupled model, which do not change during a fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nmar.models.missingness import Pattern
+from nmar.models.protocol import DataModel
+from nmar.models.state import Shared
+from nmar.prob.family import Family, family
+from nmar.prob.linkage import Linkage
+
+
+@dataclass(frozen=True)
+class Law:
+    """Settings of the model.
+
+    Parameters
+    ----------
+    pattern, data : the two models
+    lead : axis that a sweep updates first
+    control : counts share one rate Λ̄; the pattern is fitted as if ignorable (theory.md, Control)
+    pattern_fixed : leave the pattern as it is (second stage of the two-stage baseline)
+    dtype : storage of the factors
+    trust : how far the pattern is believed; 1: a line's missing cells count, 0: the image of its observed ones at the
+        overall density stands for them (theory.md, Blind control)
+    density : share of observed cells among those that are not hidden
+    """
+
+    pattern: Pattern
+    data: DataModel
+    lead: int = 0
+    control: bool = False
+    pattern_fixed: bool = False
+    dtype: Any = np.float64
+    trust: float = 1.0
+    density: float = 1.0
+
+    @property
+    def family(self) -> Family:
+        """Family of the values."""
+        return family(self.data.family)
+
+    @property
+    def separate(self) -> bool:
+        """Whether the pattern is fitted as if ignorable: control and two-stage baseline."""
+        return self.control or self.pattern_fixed
+
+    def exposure_weights(self, linkage: Linkage) -> tuple[float, float]:
+        """How often a line is exposed to each cell that is not hidden, and how often more to its observed ones.
+
+        ω and (1 − ω)/d + s − 1; 1 and 0 where values do not move the pattern.
+        """
+        if self.separate or not linkage.couples:
+            return 1.0, 0.0
+        return self.trust, (1.0 - self.trust) / self.density + linkage.events - 1.0
+
+    def pattern_of(self, shared: Shared, axis: int) -> Pattern:
+        """The law of one side of the pattern, with the prior shape it has learned."""
+        return self.pattern if shared.shapes is None else replace(self.pattern, shape=shared.shapes[axis])

@@ -1,0 +1,70 @@
+"""M-steps: what all cells share, learned from the sums of a half sweep with its q(n) held (theory.md, M-steps)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nmar.kernels.spec import Array
+from nmar.models.law import Law
+from nmar.models.predictive import BinTable
+from nmar.models.scaling import LineSums
+from nmar.models.state import Shared, State
+from nmar.prob import learn
+from nmar.prob.statistics import Statistics
+
+
+@dataclass(frozen=True, eq=False)
+class Info:
+    """Additive results of a half sweep.
+
+    Attributes
+    ----------
+    log_z : Σ log Z of the state it started from, less what lines pay for being exposed to their observed cells
+    stats : n-vectors with q(n) held, where they were asked for
+    weights : (2, cells) row-major, for cellwise data models, where n-vectors were asked for
+    sums : sums over the cells visited, of each line, where other cells are remembered
+    """
+
+    log_z: float
+    stats: Statistics | None
+    weights: Array | None = None
+    sums: LineSums | None = None
+
+
+def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
+    """M-steps from the half sweep just done.
+
+    Priors are learned from the new lines. φ, σ² or κ, Λ̄ and posteriors that all cells share need n-vectors, and stay
+    where the half sweep has summed none.
+    """
+    shared = _learn_shapes(axis, state, law)
+    if not law.data.has_values:
+        return shared
+    if info.stats is not None:
+        shared = _learn_from(info.stats, shared, law)
+    data = law.data.learn(state.sides[axis].data, axis, shared.data)
+    if info.weights is not None:
+        data = law.data.refit(data, info.weights)
+    precision = law.data.precision(data)
+    return replace(shared, data=data, dispersion=shared.dispersion if precision is None else 1.0 / precision.mean)
+
+
+def _learn_shapes(axis: int, state: State, law: Law) -> Shared:
+    """The prior shape of the side that was updated, where it is learned."""
+    shapes = state.shared.shapes
+    if shapes is None or law.pattern_fixed:
+        return state.shared
+    new = law.pattern.learned_shape(state.sides[axis].pattern)
+    return replace(state.shared, shapes=(new, shapes[1]) if axis == 0 else (shapes[0], new))
+
+
+def _learn_from(stats: Statistics, shared: Shared, law: Law) -> Shared:
+    """The linkage, the dispersion, the control's rate and the data model's shared posteriors, from n-vectors."""
+    point = law.data.precision(shared.data) is None
+    linkage, dispersion = learn.update(shared.linkage, law.family, shared.dispersion, stats, point)
+    rate = shared.rate
+    if rate is not None:
+        rate = learn.event_rate(stats.mean_count_total / stats.cells, linkage.events)
+    table = BinTable(*linkage.mean_tables(stats.size), linkage.bin_table(stats.size), dispersion)
+    data = law.data.absorb(shared.data, stats, table)
+    return replace(shared, linkage=linkage, dispersion=dispersion, rate=rate, data=data)

@@ -1,0 +1,99 @@
+"""What is fitted: the lines of both models on each side, and what all cells share. Immutable records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.models.missingness import PatternSide
+from nmar.prob.linkage import Linkage
+from nmar.prob.units import Units
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The lines of one axis (rows, or columns) in both models.
+
+    Attributes
+    ----------
+    pattern : factors of which cells are observed
+    data : the data model's lines
+    """
+
+    pattern: PatternSide
+    data: Any
+
+    def take(self, lines: slice | Array) -> Side:
+        """The chosen lines."""
+        return Side(self.pattern.take(lines), self.data.take(lines))
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What all cells share.
+
+    Attributes
+    ----------
+    dispersion : σ² of the Gaussian, κ of the other families
+    linkage : φ and, with a mean linkage, φ1 and δ
+    data : the data model's own shared parameters
+    rate : Λ̄ of the tail-only control, else None
+    center : what was subtracted from the values before fitting
+    table_size : counts covered by an open table
+    scale : what the values were divided by after that; all the rest is in these units
+    shapes : learned prior shapes η and ζ of the pattern's two sides, or None where they are given
+    """
+
+    dispersion: float
+    linkage: Linkage
+    data: Any
+    rate: float | None = None
+    center: float = 0.0
+    table_size: int = 32
+    scale: float = 1.0
+    shapes: tuple[float, float] | None = None
+
+    @property
+    def units(self) -> Units:
+        """Units of the values."""
+        return Units(self.center, self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Everything that is fitted. Immutable: each update returns a new one."""
+
+    sides: tuple[Side, Side]
+    shared: Shared
+
+    def with_side(self, axis: int, side: Side) -> State:
+        """The state with one side replaced."""
+        return State((side, self.sides[1]) if axis == 0 else (self.sides[0], side), self.shared)
+
+    def bare(self) -> State:
+        """The state without the tables that follow from it and that only sweeps need."""
+        rows, cols = (replace(side, pattern=side.pattern.bare()) for side in self.sides)
+        return State((rows, cols), self.shared)
+
+    def copy(self) -> State:
+        """The state in memory of its own, to be kept while the run that made it goes on (see LineBuffers)."""
+        rows, cols = (join([side, side.take(slice(0, 0))]) for side in self.sides)
+        return State((rows, cols), self.shared)
+
+
+def join(parts: list[Any]) -> Any:
+    """Concatenate the lines of records of one type, field by field; a field that is None in any part is None."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    if any(part is None for part in parts):
+        return None
+    if isinstance(first, np.ndarray):
+        return np.concatenate(parts)
+    fields = {name: join([getattr(p, name) for p in parts]) for name in first.__dataclass_fields__}
+    return type(first)(**fields)
