@@ -9,7 +9,7 @@ from problems_fit import PARTLY, SETTINGS, around, cells_of, same, start
 import nmar
 from nmar.fit.align import align
 from nmar.fit.remember import BatchSums
-from nmar.fit.run import Memory, Part, Progress, _bound, run, sweep_part
+from nmar.fit.run import BatchStep, Memory, Progress, _bound, run, sweep_batch
 from nmar.fit.schedule import Batches, Minibatch, leading_part
 from nmar.fit.start import observe
 from nmar.fit.stop import StopRule
@@ -156,8 +156,8 @@ def test_minibatch_is_deterministic_whatever_the_number_of_threads(link, trust):
 def test_a_step_moves_every_column_and_the_shared_vectors_part_of_the_way():
     problem = start()
     half = Context(problem.observed, *_rest(problem))
-    full_state, full_memory, _ = sweep_part(problem.state, Memory(), half, Part(1.0, 1.0, 1.0))
-    moved, memory, _ = sweep_part(problem.state, full_memory, half, Part(1.0, 1.0, 0.25))
+    full_state, full_memory, _ = sweep_batch(problem.state, Memory(), half, BatchStep(1.0, 1.0, 1.0))
+    moved, memory, _ = sweep_batch(problem.state, full_memory, half, BatchStep(1.0, 1.0, 0.25))
     before = problem.state.sides[1 - problem.law.lead].pattern.weights.shape
     target = full_state.sides[1 - problem.law.lead].pattern.weights.shape
     now = moved.sides[1 - problem.law.lead].pattern.weights.shape

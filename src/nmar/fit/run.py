@@ -1,7 +1,7 @@
 """The one loop: sweeps of two half sweeps, each followed by M-steps from its own statistics where it sums any.
 
 Solvers differ in the :class:`Schedule` handed to :func:`run`, never in the loop: what a sweep visits, how often
-each cell counts and how far the state moves are arguments (:class:`Part`).
+each cell counts and how far the state moves are arguments (:class:`BatchStep`).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Part:
+class BatchStep:
     """How a sweep over some leading lines stands for all of them.
 
     Attributes
@@ -102,7 +102,7 @@ class Part:
         return self.step if self.batch < 0 else min(1.0, self.scale / self.share)
 
 
-WHOLE = Part()
+WHOLE = BatchStep()
 
 
 class Schedule(Protocol):
@@ -125,7 +125,7 @@ class FullSweeps:
 
     def advance(self, state: State, memory: Memory, context: Context) -> tuple[State, Memory, float]:
         """One sweep over all cells."""
-        return sweep_part(state, memory, context, WHOLE)
+        return sweep_batch(state, memory, context, WHOLE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +152,7 @@ class Fit:
     progress: Progress | None = None
 
 
-def sweep_part(state: State, memory: Memory, context: Context, part: Part) -> tuple[State, Memory, float]:
+def sweep_batch(state: State, memory: Memory, context: Context, part: BatchStep) -> tuple[State, Memory, float]:
     """Update the leading lines given, then take a step on the other side and on what is shared.
 
     With ``WHOLE`` this is a sweep of coordinate ascent. Otherwise the leading lines are those of a batch: their
@@ -179,14 +179,14 @@ def sweep_part(state: State, memory: Memory, context: Context, part: Part) -> tu
     return state, replace(memory, steps=memory.steps + 1), first
 
 
-def _scaling(memory: Memory, part: Part) -> Scaling:
+def _scaling(memory: Memory, part: BatchStep) -> Scaling:
     """How the cells of a part stand for all cells where they update the other axis."""
     if memory.sums is None or part.batch < 0:
         return Scaling(part.scale)
     return Scaling(part.scale, memory.sums.others(part.batch))
 
 
-def _remember(memory: Memory, info: Info, part: Part, leads: bool) -> tuple[Memory, Info]:
+def _remember(memory: Memory, info: Info, part: BatchStep, leads: bool) -> tuple[Memory, Info]:
     """The memory after a half sweep, and its results with n-vectors that stand for all cells."""
     if leads and info.stats is not None:
         memory = _remember_stats(memory, info.stats, part)
@@ -196,7 +196,7 @@ def _remember(memory: Memory, info: Info, part: Part, leads: bool) -> tuple[Memo
     return memory, info
 
 
-def _remember_stats(memory: Memory, stats: Statistics, part: Part) -> Memory:
+def _remember_stats(memory: Memory, stats: Statistics, part: BatchStep) -> Memory:
     """n-vectors scaled to the whole matrix and blended with those of earlier batches."""
     old, new = memory.stats, stats.scale(part.scale)
     if part.batch >= 0:
@@ -228,7 +228,7 @@ def unit_term(state: State, context: Context) -> float:
 
 def sweep(state: State, context: Context) -> tuple[State, float]:
     """Update the leading axis, then the other; returns the new state and the bound of the old one."""
-    state, _, value = sweep_part(state, Memory(), context, WHOLE)
+    state, _, value = sweep_batch(state, Memory(), context, WHOLE)
     return state, value
 
 

@@ -16,14 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.fit.align import align, can_align
+from nmar.fit.align import align
 from nmar.fit.remember import BatchSums
-from nmar.fit.run import Memory, Part, sweep_part
+from nmar.fit.run import BatchStep, Memory, sweep_batch
 from nmar.fit.start import observe
-from nmar.models.bilinear import Bilinear
 from nmar.models.context import Context, Observed
 from nmar.models.law import Law
-from nmar.models.product import Product
 from nmar.models.settings import check_count
 from nmar.models.state import Side, State, join
 from nmar.posterior.posterior import Posterior
@@ -98,7 +96,7 @@ class Minibatch:
 
 def check_streams(law: Law) -> None:
     """Refuse models whose shared parameters are sums over lines, which no batch can stand for."""
-    if law.pattern_fixed or not isinstance(law.data, Bilinear | Product):
+    if law.pattern_fixed or not law.data.streams:
         raise ValueError(
             f"solver='minibatch' cannot fit {type(law.data).__name__}; it serves factorizations, effects and"
             " regressions. Use solver='batch'"
@@ -152,41 +150,41 @@ class Batches:
             None if hidden is None else leading_part(hidden, lead, lines),
         )
 
-    def advance(self, state: State, memory: Memory, around: Context) -> tuple[State, Memory, float]:
+    def advance(self, state: State, memory: Memory, context: Context) -> tuple[State, Memory, float]:
         """One pass over all batches."""
-        lead, whole = around.law.lead, state.sides[around.law.lead]
+        lead, whole = context.law.lead, state.sides[context.law.lead]
         sides: list[Side] = [whole.take(part) for part in self.parts]
         total = sum(len(part) for part in self.parts)
         finished = memory.steps // len(self.parts)
-        memory = self._remembering(state, memory, around)
+        memory = self._remembering(state, memory, context)
         bounds = []
         for b in self._generator(finished + 1).permutation(len(self.parts)):
             part = self._part(int(b), memory, total)
-            here = replace(around, observed=self.observed[b])
-            state, memory, value = sweep_part(state.with_side(lead, sides[b]), memory, here, part)
+            here = replace(context, observed=self.observed[b])
+            state, memory, value = sweep_batch(state.with_side(lead, sides[b]), memory, here, part)
             sides[b] = state.sides[lead]
             bounds.append(value)
-            if memory.sums is not None and can_align(around.law) and memory.steps % self.turning == 0:
-                state, sides, sums = align(state, around.law, sides, memory.sums)
+            if memory.sums is not None and memory.steps % self.turning == 0:
+                state, sides, sums = align(state, context.law, sides, memory.sums)
                 memory = replace(memory, sums=sums)
         return state.with_side(lead, join(sides).take(self.back)), memory, float(np.mean(bounds))
 
-    def _remembering(self, state: State, memory: Memory, around: Context) -> Memory:
+    def _remembering(self, state: State, memory: Memory, context: Context) -> Memory:
         """Where the batches are remembered, at the first pass."""
-        law = around.law
+        law = context.law
         if not self.settings.remember or len(self.parts) == 1 or law.data.diagonal or memory.sums is not None:
             return memory
-        sums = BatchSums.empty(len(self.parts), state, around)
+        sums = BatchSums.empty(len(self.parts), state, context)
         return replace(memory, sums=sums, kept=(None,) * len(self.parts))
 
-    def _part(self, batch: int, memory: Memory, total: int) -> Part:
+    def _part(self, batch: int, memory: Memory, total: int) -> BatchStep:
         mine, local = len(self.parts[batch]), self.settings.local
         if memory.sums is None:
             exact = len(self.parts) == 1  # nothing to average over
-            return Part(total / mine, total / mine, self.settings.step(memory.steps, exact), local)
+            return BatchStep(total / mine, total / mine, self.settings.step(memory.steps, exact), local)
         seen = {b for b, kept in enumerate(memory.kept) if kept is not None} | {batch}
         lines = sum(len(self.parts[b]) for b in seen)
-        return Part(total / mine, total / lines, self.settings.step(memory.steps, True), local, batch)
+        return BatchStep(total / mine, total / lines, self.settings.step(memory.steps, True), local, batch)
 
 
 Source = Iterable[Cells] | Callable[[], Iterable[Cells]]
@@ -236,9 +234,9 @@ class Stream:
             return chain([first], rest)
         return iter(self._source() if callable(self._source) else self._source)
 
-    def advance(self, state: State, memory: Memory, around: Context) -> tuple[State, Memory, float]:
+    def advance(self, state: State, memory: Memory, context: Context) -> tuple[State, Memory, float]:
         """One pass; rows start from the prior at every visit, and those of the last batch stay in the state."""
-        law, columns, bounds = around.law, around.observed.cells.cols, []
+        law, columns, bounds = context.law, context.observed.cells.cols, []
         new = memory.steps == 0  # rows are counted during the first pass
         for cells in self:
             if cells.cols != columns:
@@ -246,10 +244,10 @@ class Stream:
             if new:
                 memory = replace(memory, lines=memory.lines + cells.shape[0])
             share = max(self.settings.rows or memory.lines, cells.shape[0]) / cells.shape[0]
-            part = Part(share, share, self.settings.step(memory.steps), max(self.settings.local, 3))
-            here = replace(around, observed=observe(cells, law, None, state.shared.units, law.dtype))
+            part = BatchStep(share, share, self.settings.step(memory.steps), max(self.settings.local, 3))
+            here = replace(context, observed=observe(cells, law, None, state.shared.units, law.dtype))
             start = unseen_lines(law, state, 0, cells.shape[0])
-            state, memory, value = sweep_part(state.with_side(0, start), memory, here, part)
+            state, memory, value = sweep_batch(state.with_side(0, start), memory, here, part)
             bounds.append(value)
             self.rows = cells.rows
         return state, memory, float(np.mean(bounds))

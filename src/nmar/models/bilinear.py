@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
 from nmar.kernels.spec import Expectation, Kernels, NormalLines, NormalPrior
+from nmar.models.alignment import FLOOR, Alignment
 from nmar.models.predictive import NormalPredictive
 from nmar.models.protocol import Block, DataModel, Features, Start
 from nmar.prob.factor import NormalFactor, pack
@@ -29,7 +30,6 @@ from nmar.prob.factor import NormalFactor, pack
 Array = NDArray[Any]
 
 DUAL = 64  # covariates from which a line's cells are fewer as a rule: the dual form
-FLOOR = 1e-8  # smallest prior variance empirical Bayes may reach: a switched-off factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,6 +221,23 @@ class Bilinear(DataModel):
         found = np.where(learned, np.maximum(away, FLOOR), shared.variance[axis])
         variance = list(shared.variance)
         variance[axis] = found
+        return replace(shared, variance=(variance[0], variance[1]))
+
+    @property
+    def streams(self) -> bool:
+        """Priors are averages over lines."""
+        return True
+
+    def alignment(self, leading: list[NormalFactor], other: NormalFactor) -> Alignment | None:
+        """Full-covariance factors can be turned."""
+        return None if self.diagonal or self.rank == 0 else Alignment.between(leading, other, self.rank)
+
+    def realigned(self, other: NormalFactor, axis: int, shared: Priors) -> Priors:
+        """Prior variances of the factors from the turned lines."""
+        moment = np.mean(other.mean.astype(np.float64) ** 2 + other.variances, axis=0)
+        variance = list(shared.variance)
+        variance[axis] = variance[axis].copy()
+        variance[axis][: self.rank] = np.maximum(moment[: self.rank], FLOOR)
         return replace(shared, variance=(variance[0], variance[1]))
 
     def predictive(self, rows: NormalFactor, cols: NormalFactor, shared: Priors) -> NormalPredictive:

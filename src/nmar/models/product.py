@@ -73,6 +73,11 @@ class Product(DataModel):
     scale_rate: float = 1.0
     known: tuple[bool, bool] = (False, False)
 
+    @property
+    def streams(self) -> bool:
+        """Nothing is shared."""
+        return True
+
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """Both sides near the level that gives the mean value, with random parts that break the symmetry."""
         level = np.sqrt(max(float(np.mean(cells.values)), 1e-3) / self.rank)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,22 @@ class Block(NamedTuple):
     scale: float = 1.0  # how often each cell counts in sums that the loops use themselves
 
 
+class Alignment(Protocol):
+    """A joint change of both sides that changes no prediction."""
+
+    def leading(self, lines: Any) -> Any:
+        """The new lines of the leading side."""
+        ...
+
+    def other(self, lines: Any) -> Any:
+        """The new lines of the other side."""
+        ...
+
+    def sums(self, linear: Array, quadratic: Array) -> tuple[Array, Array]:
+        """What leading lines gave to the other side, as if they had been changed before."""
+        ...
+
+
 class Precision(NamedTuple):
     """Posterior of 1/σ² where the data model keeps one (Normal-Gamma)."""
 
@@ -92,6 +108,11 @@ class DataModel(ABC):
     def additive(self) -> bool:
         """Whether a line is updated from sums over its cells (``update``), so that a long one can be cut."""
         return type(self).expect is DataModel.expect
+
+    @property
+    def streams(self) -> bool:
+        """Whether batches of lines can stand for all of them: what is shared is no sum over lines."""
+        return False
 
     @property
     def restarts(self) -> int:
@@ -140,6 +161,14 @@ class DataModel(ABC):
 
     def absorb(self, shared: Any, stats: Statistics, table: BinTable) -> Any:
         """New globals from n-vectors over all cells (posteriors that all cells share)."""
+        return shared
+
+    def alignment(self, leading: list[Any], other: Any) -> Alignment | None:
+        """How both sides can be changed at once without changing a prediction, so that the bound rises; None: not."""
+        return None
+
+    def realigned(self, other: Any, axis: int, shared: Any) -> Any:
+        """New globals after the lines ``other`` of ``axis`` were aligned."""
         return shared
 
     def precision(self, shared: Any) -> Precision | None:
