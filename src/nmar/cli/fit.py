@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from nmar.cli.common import (
     model_arguments,
@@ -15,6 +16,9 @@ from nmar.cli.common import (
 from nmar.cli.common import table_arguments as table
 from nmar.cli.names import LINKAGE_HELP, parse_data, parse_linkage, parse_trust
 
+if TYPE_CHECKING:
+    from nmar.estimators.ccpf import CCPF
+
 HELP = "fit a model and write it to a file"
 EXAMPLE = """\
   nmar fit ratings.csv --row user --col item --value stars -o m.nmar
@@ -22,8 +26,12 @@ EXAMPLE = """\
 """
 
 
+STATUS = "exit status: 0; 2 after an error; 130 after Ctrl-C, 143 after SIGTERM, with the last finished sweep written"
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
+    parser.epilog = f"{parser.epilog}\n{STATUS}\n"
     parser.add_argument("data_file", metavar="DATA", help="observed cells to learn from; whatever is absent is missing")
     parser.add_argument("-o", "--output", required=True, help="the model file, for instance m.nmar")
     parser.add_argument("--valid", metavar="FILE", help="cells on which to stop; they are hidden from the pattern")
@@ -62,9 +70,23 @@ def run(args: argparse.Namespace) -> int:
         n_jobs=args.jobs,
         random_state=args.seed,
         verbose=0 if args.quiet else 1,
-    ).fit(cells, valid=parts.get("valid"), hidden=parts.get("hidden"))
+    )
+    try:
+        model.fit(cells, valid=parts.get("valid"), hidden=parts.get("hidden"))
+    except KeyboardInterrupt:
+        _save_interrupted(model, args.output)
+        raise
     model.save(args.output)
     note(f"{cells!r}")
     note(f"stopped after {model.n_iter_} sweeps ({model.stop_reason_}), dispersion {model.dispersion_:.4g}")
     note(f"wrote {args.output}")
     return 0
+
+
+def _save_interrupted(model: CCPF, path: str) -> None:
+    """Write what an interrupted fit has, if it has finished a sweep, and say so."""
+    if not hasattr(model, "posterior_"):
+        note("interrupted before a sweep was finished: nothing was written")
+        return
+    model.save(path)
+    note(f"interrupted after {model.n_iter_} sweeps: wrote the model of the last one to {path}")
