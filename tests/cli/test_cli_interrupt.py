@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,3 +64,23 @@ def test_other_verbs_end_too(number, status, table, tmp_path: Path, monkeypatch,
     interrupt(monkeypatch, number, sweep=2)
     assert main(["test", table, "--rank", "2", "--factors", "3", "--jobs", "1", *COLUMNS]) == status
     assert capsys.readouterr().out == ""
+
+
+BUSY = """
+import sys, threading
+from concurrent.futures import ThreadPoolExecutor
+from nmar.cli import doctor, main
+
+def run(args):
+    ThreadPoolExecutor(1).submit(threading.Event().wait)  # a thread that never ends
+    raise KeyboardInterrupt
+
+doctor.run = run
+sys.argv = ["nmar", "doctor"]
+main.command()
+"""
+
+
+def test_an_interrupted_command_does_not_wait_for_its_threads():
+    done = subprocess.run([sys.executable, "-c", BUSY], capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stderr) == (130, "nmar: interrupted\n")

@@ -123,5 +123,16 @@ def _told(verb: str, error: Exception) -> int:
     return 2
 
 
+def command() -> None:
+    """The program ``nmar``: run a command and leave with its status."""
+    status = main()
+    if status in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+        # Compiled code in other threads cannot be stopped, and Python would wait for it before it leaves.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    command()
