@@ -27,7 +27,8 @@ log = logging.getLogger("nmar")
 FORMAT = "nmar-checkpoint"
 KEPT = 2
 
-register(Progress, Memory, Trace, Sums)
+for _record in (Progress, Memory, Trace, Sums):
+    register(_record)
 
 
 @dataclass(frozen=True)

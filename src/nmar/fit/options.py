@@ -19,7 +19,8 @@ from nmar.prob.twostage import Quadratic
 PRIORS = ("robust", "paper", "learned")
 SOLVERS = ("batch", "minibatch", "entrywise")
 
-register(Minibatch, Entrywise)  # a saved model names its solver
+for _solver in (Minibatch, Entrywise):  # a saved model names its solver
+    register(_solver)
 
 
 def recommended(data: Settings) -> Linkage:
