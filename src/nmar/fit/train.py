@@ -18,7 +18,7 @@ from nmar.fit.executor import threads
 from nmar.fit.options import Options
 from nmar.fit.run import Fit, FullSweeps, Progress, Schedule, Trace
 from nmar.fit.schedule import Batches, Minibatch
-from nmar.fit.start import seed_sequence
+from nmar.fit.start import check_linked, seed_sequence
 from nmar.fit.starts import Job, Watch, first_problem, first_state, hidden_cells, with_linkage
 from nmar.fit.stop import StopRule
 from nmar.kernels.choose import choose
@@ -183,7 +183,8 @@ def _choose_linkage(
 
     Without ``valid`` a twentieth of the cells is set aside, and the chosen linkage is fitted again on all of them.
     """
-    family_ = Law(options.pattern, options.data.build(cells)).family
+    law = Law(options.pattern, options.data.build(cells))
+    check_linked(law.data, "auto")
     inner, held_out = cells, valid
     if held_out is None:
         inner, _, held_out = cells.split(test=0.05, valid=0.0, seed=0)
@@ -197,7 +198,7 @@ def _choose_linkage(
     scores: dict[str, Array] = {}
     for name in AUTO:
         try:
-            linkage(name).supports(family_)
+            linkage(name).supports(law.family)
         except ValueError:
             continue
         fits[name] = _preliminary(fit(inner, name, held_out, name))
