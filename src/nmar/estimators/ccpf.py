@@ -78,7 +78,9 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
     dispersion_ : σ² (Gaussian) or κ
     bound_trace_, valid_trace_, seconds_trace_ : one entry per sweep
     n_iter_ : number of sweeps
-    stop_reason_ : why the fit ended
+    stop_reason_ : why the fit ended: "converged" (``tol``), "validation" (``patience``), "chosen" (after as many sweeps
+        as did best on held-out cells, where settings or the start were chosen), "max_iter", "max_time", "callback" or
+        "interrupted" (Ctrl-C)
     choices_ : what was tried for each setting left to "auto", best first, with the distance to the best and its
         standard error
     trust_ : the trust in the pattern
