@@ -38,11 +38,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hidden", metavar="FILE", help="cells held out for later: neither observed nor missing")
     model_arguments(parser)
     parser.add_argument("--linkage", metavar="NAME", help=f"{LINKAGE_HELP}; default free+tail,s=16")
-    parser.add_argument(
-        "--control", nargs="?", const="tail", choices=("tail", "blind"), help="fit a control instead: tail or blind"
-    )
-    trust_argument(parser)
-    parser.add_argument("--tol", type=float, default=1e-4, help="relative gain of the bound to stop at (1e-4)")
+    control = "fit a control instead: tail or blind; default none"
+    parser.add_argument("--control", nargs="?", const="tail", choices=("tail", "blind"), help=control)
+    trust_argument(parser, "auto where no linkage is named, else 1")
+    parser.add_argument("--tol", type=float, default=1e-4, help="relative gain of the bound to stop at (0.0001)")
     run_arguments(parser)
     table(parser)
 

@@ -43,33 +43,42 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
     ----------
     data : data model, default ``Factorization(10)``
         What generates the values.
-    linkage : str, linkage or None
+    linkage : str, linkage or None, default None
         How the dispersion of a value depends on the latent count of its cell. None: what measured best, a free table
         of thinned counts with a tail beside it, ``Free(thinning=16, tail=2)``; where there is nothing to link, the
         ignorable one. "auto" chooses among the linkages by validation.
     factors : int or "auto", default 10
         Components of the missingness pattern (the paper's K); "auto" chooses by held-out likelihood.
-    solver : {"batch", "minibatch", "entrywise"}, :class:`nmar.Minibatch` or :class:`nmar.Entrywise`
-        Coordinate ascent over all cells (default); mini-batches of rows, also from a stream; or the paper's
+    solver : {"batch", "minibatch", "entrywise"}, :class:`nmar.Minibatch` or :class:`nmar.Entrywise`, default 'batch'
+        Coordinate ascent over all cells; mini-batches of rows, also from a stream; or the paper's
         algorithm 1, cell by cell.
-    control : {False, "tail", "blind"}
+    control : {False, "tail", "blind"}, default False
         Fit a control instead. "tail" (or True): the same scale mixture with one rate for all cells. "blind": the same
         model, to which every line seems observed equally often; rows and columns may differ in noise, but not because
         of what is missing.
-    trust : float from 0 to 1, "auto" or None
+    trust : float from 0 to 1, "auto" or None, default None
         How far the pattern is believed: 1 is the coupled model, 0 the blind control. "auto" chooses by held-out
         likelihood; so does None where no linkage was named (and the solver is "batch"), else it is 1.
-    max_iter, tol : stop after this many sweeps, or when a sweep raises the bound by less than ``tol`` of itself
-    backend : {"auto", "numba", "reference"}
-    n_jobs : number of threads; None is all processors. The answer does not depend on it.
-    random_state : seed
-    verbose : 0 is silent, 1 shows progress on a terminal and logs the stop, 2 logs every sweep
-    prior : {"robust", "paper", "learned"}
+    max_iter : int, default 200
+        Sweeps at most.
+    tol : float, default 0.0001
+        The fit has converged when a sweep raises the bound by less than ``tol`` of itself; 0 never stops.
+    backend : {"auto", "numba", "reference"}, default 'auto'
+    n_jobs : int or None, default None
+        Number of threads; None is all processors. The answer does not depend on it.
+    random_state : int, numpy generator or None, default None
+        Seed; None is a new one at each fit.
+    verbose : int, default 0
+        0 is silent, 1 shows progress on a terminal and logs the stop, 2 logs every sweep.
+    prior : {"robust", "paper", "learned"}, default 'robust'
         Prior shape of the pattern's weights: 0.3, the paper's tiny one from the density, or learned for each side.
-    starts : starts tried for the free linkage
-    dtype : {"float64", "float32"}
-    max_time : seconds, or None
-    patience : sweeps without a better validation score before stopping, with ``valid``
+    starts : int, default 2
+        Where the linkage has several modes: 1 takes the first start, more try them all and go on from the best.
+    dtype : {"float64", "float32"}, default 'float64'
+    max_time : float or None, default None
+        Seconds at most, checked after each sweep.
+    patience : int, default 10
+        Sweeps without a better validation score before stopping, with ``valid``.
 
     Attributes
     ----------
