@@ -34,6 +34,7 @@ _PUBLIC = {
     "Minibatch": "nmar.fit.schedule",
     "Entrywise": "nmar.fit.entrywise",
     "load": "nmar.estimators.ccpf",
+    "register": "nmar.fit.checkpoint",  # by then all records of the library are registered themselves
     "compare": "nmar.report.compare",
     "missingness_test": "nmar.report.missingness",
     "plot": "nmar.report",

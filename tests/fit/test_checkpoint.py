@@ -1,13 +1,11 @@
-"""Checkpoints: bit-identical continuation, kills, damage, foreign files, signals."""
+"""Checkpoints: bit-identical continuation, kills, damage, foreign files."""
 
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import numpy as np
@@ -178,44 +176,3 @@ def test_killed_again_and_again_it_ends_with_the_same_model(solver, tmp_path):
     one, other = (nmar.load(folder / "model.nmar") for folder in (whole, broken))
     assert same(one.posterior_.state, other.posterior_.state)
     assert np.array_equal(one.bound_trace_, other.bound_trace_)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_fit_after_the_sweep_and_keeps_the_model(number, caplog):
-    train, _, test = parts(SETTINGS["full"])
-    handler = signal.getsignal(number)
-
-    def interrupt(record):
-        if record.iteration == 3:
-            os.kill(os.getpid(), number)
-
-    with caplog.at_level(logging.WARNING, logger="nmar"):
-        model = nmar.CCPF(**COMMON, **SOLVERS["batch"]).fit(train, callbacks=[interrupt])
-    assert model.stop_reason_ == "interrupted"
-    assert model.n_iter_ == 3
-    assert np.isfinite(model.log_likelihood(test))
-    assert "keeps the model" in caplog.text
-    assert signal.getsignal(number) is handler
-
-
-def test_handlers_are_put_back_after_an_error_and_left_alone_in_other_threads():
-    train, _, _ = parts(SETTINGS["full"])
-    handler = signal.getsignal(signal.SIGINT)
-
-    def fail(record):
-        raise RuntimeError("mine")
-
-    with pytest.raises(RuntimeError, match="mine"):
-        nmar.CCPF(**COMMON, **SOLVERS["batch"]).fit(train, callbacks=[fail])
-    assert signal.getsignal(signal.SIGINT) is handler
-    found = []
-
-    def elsewhere():
-        model = nmar.CCPF(**COMMON, **SOLVERS["batch"])
-        model.fit(train, callbacks=[lambda r: found.append(signal.getsignal(signal.SIGINT)) and None])
-
-    thread = threading.Thread(target=elsewhere)
-    thread.start()
-    thread.join()
-    assert found
-    assert all(each is handler for each in found)

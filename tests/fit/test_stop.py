@@ -44,6 +44,16 @@ def test_sweeps_and_time_stop():
     assert rule(trace([-3.0, -2.0], seconds=[1.0, 5.0])) == "max_time"
 
 
+def test_a_number_of_sweeps_that_was_chosen_is_a_reason_of_its_own():
+    rule = StopRule(max_iter=4, tol=1e-3, patience=1, max_time=50.0)
+    assert rule.after(2)(trace([-3.0])) is None
+    assert rule.after(2)(trace([-3.0, -3.0], valid=[-2.0, -2.0])) == "chosen"
+    assert rule.after(2)(trace([-3.0], seconds=[51.0])) == "max_time"
+    assert rule.after(9)(trace([-3.0, -2.0, -2.0, -2.0])) == "max_iter"
+    assert rule.after(4)(trace([-3.0, -2.0, -2.0, -2.0])) == "max_iter"  # more might have been better
+    assert rule.after(0)(trace([-3.0])) == "chosen"
+
+
 def test_the_best_state_by_validation_is_kept_not_the_last(monkeypatch):
     scores = iter([-3.0, -2.0, -1.0, -1.5, -1.6, -1.4, -1.7])
     monkeypatch.setattr("nmar.fit.train._score", lambda posterior, cells: next(scores))

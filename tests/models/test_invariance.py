@@ -2,7 +2,6 @@
 
 from dataclasses import fields, is_dataclass, replace
 
-import nmar.models.coupled as coupled
 import numpy as np
 import pytest
 from problems import FIXED, FIXED_MEAN, LEARNED, LEARNED_MEAN, MODELS, THINNED, advanced, problem, small_cells
@@ -16,7 +15,7 @@ from nmar.models.bound import bound
 from nmar.models.context import Context, Observed
 from nmar.models.half_sweep import half_sweep
 from nmar.models.missingness import Pattern
-from nmar.models.state import Side, State
+from nmar.models.state import Side, State, join
 from nmar.prob.linkage import Ignorable
 
 SWEEPS = 5
@@ -203,7 +202,7 @@ def test_shards_of_rows_concatenate_to_the_whole(model, link, trust):
         pairs.append(pair)
         total += found.log_z
         stats = found.stats if stats is None else stats + found.stats
-    same_bits(coupled.join(pairs), whole)
+    same_bits(join(pairs), whole)
     assert total == pytest.approx(info.log_z, rel=1e-13)
     np.testing.assert_allclose(stats.vectors, info.stats.vectors, rtol=1e-11, atol=1e-13)
     assert stats.mean_count_total == pytest.approx(info.stats.mean_count_total, rel=1e-13)

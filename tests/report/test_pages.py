@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import nmar
+from nmar.data.atomic import write_with
 from nmar.report import curves
-from nmar.report.atomic import write_with
 from nmar.report.comparison import Comparison, Key
 from nmar.report.forest import Mark, forest, limits, ticks
 from nmar.report.gains import Gain

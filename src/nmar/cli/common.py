@@ -48,27 +48,34 @@ def table_arguments(parser: argparse.ArgumentParser, value: bool = True) -> None
 def model_arguments(parser: argparse.ArgumentParser, several: bool = False) -> None:
     """What to fit."""
     group = parser.add_argument_group("model")
+    factors = "components of the missingness pattern"
     if several:
         group.add_argument("--data", action="append", metavar="MODEL", help=f"{DATA_HELP}; may be repeated")
-    else:
-        group.add_argument("--data", default="factorization:10", metavar="MODEL", help=DATA_HELP)
-    group.add_argument("--factors", type=int, default=10, help="components of the missingness pattern (10)")
+        group.add_argument("--factors", type=int, default=10, metavar="K", help=f"{factors} (10)")
+        return
+    usual = "factorization:10"
+    group.add_argument("--data", default=usual, metavar="MODEL", help=f"{DATA_HELP} ({usual})")
+    group.add_argument("--factors", type=_factors, default=10, metavar="K", help=f"{factors}, or auto (10)")
 
 
-def trust_argument(parser: argparse.ArgumentParser) -> None:
-    """How far the pattern is believed."""
-    parser.add_argument(
-        "--trust", metavar="W", help="how far the pattern is believed, 0 to 1, or auto; auto where no linkage is named"
-    )
+def _factors(text: str) -> int | str:
+    return text if text == "auto" else int(text)
+
+
+def trust_argument(parser: argparse.ArgumentParser, usual: str) -> None:
+    """How far the pattern is believed; ``usual`` says what is done where it is not given."""
+    text = f"how far the pattern is believed, 0 to 1, or auto; default {usual}"
+    parser.add_argument("--trust", metavar="W", help=text)
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
     """How to fit."""
     group = parser.add_argument_group("fitting")
-    group.add_argument("--seed", type=int, default=0, help="seed of everything random (0)")
+    group.add_argument("--seed", type=int, default=0, help="seed of everything random (0); random_state in Python")
     group.add_argument("--max-iter", type=int, default=200, metavar="N", help="sweeps at most (200)")
-    group.add_argument("--jobs", type=int, metavar="N", help="threads; default all; never changes the answer")
-    group.add_argument("--backend", default="auto", help="auto, numba or reference")
+    jobs = "threads, n_jobs in Python; default all; never changes the answer"
+    group.add_argument("--jobs", type=int, metavar="N", help=jobs)
+    group.add_argument("--backend", default="auto", help="auto, numba or reference (auto)")
     group.add_argument("--quiet", action="store_true", help="no progress bar")
 
 

@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"coupled {LINKAGE_HELP}; may be repeated (free+tail,s=16)",
     )
-    trust_argument(parser)
+    trust_argument(parser, "auto")
     parser.add_argument("--no-control", action="store_true", help="leave out the tail-only and blind controls")
     parser.add_argument("--no-two-stage", action="store_true", help="leave out the two-stage baseline")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="repetitions, each a new split and start (3)")

@@ -34,8 +34,8 @@ def write_cells(path: str, cells: Any, names: tuple[str, str, str] = ("row", "co
     import scipy.io
     import scipy.sparse as sparse
 
+    from nmar.data.atomic import write_with
     from nmar.data.read import write_frame
-    from nmar.report.atomic import write_with
 
     kind = Path(path).suffix.lower()
     row, col = cells.row_ids[cells.row_index], cells.col_ids[cells.col_index]

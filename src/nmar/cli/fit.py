@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from nmar.cli.common import (
     model_arguments,
@@ -15,6 +16,9 @@ from nmar.cli.common import (
 from nmar.cli.common import table_arguments as table
 from nmar.cli.names import LINKAGE_HELP, parse_data, parse_linkage, parse_trust
 
+if TYPE_CHECKING:
+    from nmar.estimators.ccpf import CCPF
+
 HELP = "fit a model and write it to a file"
 EXAMPLE = """\
   nmar fit ratings.csv --row user --col item --value stars -o m.nmar
@@ -22,19 +26,22 @@ EXAMPLE = """\
 """
 
 
+STATUS = "exit status: 0; 2 after an error; 130 after Ctrl-C, 143 after SIGTERM, with the last finished sweep written"
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
+    parser.epilog = f"{parser.epilog}\n{STATUS}\n"
     parser.add_argument("data_file", metavar="DATA", help="observed cells to learn from; whatever is absent is missing")
     parser.add_argument("-o", "--output", required=True, help="the model file, for instance m.nmar")
     parser.add_argument("--valid", metavar="FILE", help="cells on which to stop; they are hidden from the pattern")
     parser.add_argument("--hidden", metavar="FILE", help="cells held out for later: neither observed nor missing")
     model_arguments(parser)
     parser.add_argument("--linkage", metavar="NAME", help=f"{LINKAGE_HELP}; default free+tail,s=16")
-    parser.add_argument(
-        "--control", nargs="?", const="tail", choices=("tail", "blind"), help="fit a control instead: tail or blind"
-    )
-    trust_argument(parser)
-    parser.add_argument("--tol", type=float, default=1e-4, help="relative gain of the bound to stop at (1e-4)")
+    control = "fit a control instead: tail or blind; default none"
+    parser.add_argument("--control", nargs="?", const="tail", choices=("tail", "blind"), help=control)
+    trust_argument(parser, "auto where no linkage is named, else 1")
+    parser.add_argument("--tol", type=float, default=1e-4, help="relative gain of the bound to stop at (0.0001)")
     run_arguments(parser)
     table(parser)
 
@@ -62,9 +69,23 @@ def run(args: argparse.Namespace) -> int:
         n_jobs=args.jobs,
         random_state=args.seed,
         verbose=0 if args.quiet else 1,
-    ).fit(cells, valid=parts.get("valid"), hidden=parts.get("hidden"))
+    )
+    try:
+        model.fit(cells, valid=parts.get("valid"), hidden=parts.get("hidden"))
+    except KeyboardInterrupt:
+        _save_interrupted(model, args.output)
+        raise
     model.save(args.output)
     note(f"{cells!r}")
     note(f"stopped after {model.n_iter_} sweeps ({model.stop_reason_}), dispersion {model.dispersion_:.4g}")
     note(f"wrote {args.output}")
     return 0
+
+
+def _save_interrupted(model: CCPF, path: str) -> None:
+    """Write what an interrupted fit has, if it has finished a sweep, and say so."""
+    if not hasattr(model, "posterior_"):
+        note("interrupted before a sweep was finished: nothing was written")
+        return
+    model.save(path)
+    note(f"interrupted after {model.n_iter_} sweeps: wrote the model of the last one to {path}")

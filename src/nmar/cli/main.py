@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from types import FrameType
 
 VERBS = (
     "compare",
@@ -57,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit status: 0, 2 after an error, 130 after Ctrl-C."""
+    """Run a command; returns the exit status: 0, 2 after an error, 130 after Ctrl-C, 143 after SIGTERM."""
     top = parser()
     try:
         args = top.parse_args(argv)
@@ -74,24 +78,61 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _run(args)
 
 
-def _run(args: argparse.Namespace) -> int:
+@contextmanager
+def _termination() -> Iterator[list[int]]:
+    """SIGTERM ends a verb as Ctrl-C does; the list then holds its number. Only the main thread may set a handler."""
+    received: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield received
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
-        return int(args.run(args) or 0)
-    except KeyboardInterrupt:
-        sys.stderr.write("nmar: interrupted\n")
-        return 130
-    except BrokenPipeError:  # the reader has seen enough: nmar … | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except Exception as error:
-        if args.debug:
-            raise
-        text = " ".join(str(error).split()) or type(error).__name__
-        expected = isinstance(error, ValueError | TypeError | OSError | ImportError | KeyError)
-        hint = "" if expected else f" ({type(error).__name__}; --debug shows where)"
-        sys.stderr.write(f"nmar {args.verb}: error: {text}{hint}\n")
-        return 2
+        yield received
+    finally:
+        signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
+
+
+def _run(args: argparse.Namespace) -> int:
+    with _termination() as received:
+        try:
+            return int(args.run(args) or 0)
+        except KeyboardInterrupt:
+            number = received[0] if received else signal.SIGINT
+            sys.stderr.write(f"nmar: {'terminated' if received else 'interrupted'}\n")
+            return 128 + number
+        except BrokenPipeError:  # the reader has seen enough: nmar … | head
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        except Exception as error:
+            if args.debug:
+                raise
+            return _told(args.verb, error)
+
+
+def _told(verb: str, error: Exception) -> int:
+    """The error in one line, and the status that goes with it."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    expected = isinstance(error, ValueError | TypeError | OSError | ImportError | KeyError)
+    hint = "" if expected else f" ({type(error).__name__}; --debug shows where)"
+    sys.stderr.write(f"nmar {verb}: error: {text}{hint}\n")
+    return 2
+
+
+def command() -> None:
+    """The program ``nmar``: run a command and leave with its status."""
+    status = main()
+    if status in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+        # Compiled code in other threads cannot be stopped, and Python would wait for it before it leaves.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

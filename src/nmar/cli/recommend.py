@@ -35,11 +35,11 @@ def run(args: argparse.Namespace) -> int:
     import numpy as np
 
     from nmar.estimators.ccpf import load
-    from nmar.posterior.recommend import recommend
+    from nmar.posterior.recommend import recommend, recommendable
 
     known = load(args.model).posterior_
     ids = cast_ids(args.rows, known.rows)
-    lines = known.rows.positions(ids, unknown="error")
+    lines = recommendable(known, ids)
     seen = None
     if args.seen:
         cells = read_known(args.seen, args, known.rows, known.cols)

@@ -22,8 +22,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Load, draw, write."""
+    from nmar.data.atomic import write_text
     from nmar.estimators.ccpf import load
-    from nmar.report.atomic import write_text
     from nmar.report.html import model_page
 
     model = load(args.model)

@@ -101,7 +101,13 @@ class Axis:
         """The id at one position, as a plain Python object."""
         return position if self.table is None else self.table[position : position + 1].tolist()[0]
 
-    def positions(self, ids: Any, unknown: Unknown = "error") -> Positions:
+    def positions(
+        self,
+        ids: Any,
+        unknown: Unknown = "error",
+        argument: str = "ids",
+        remedy: str = "remove them, or pass unknown='prior'",
+    ) -> Positions:
         """Where the given ids lie.
 
         Parameters
@@ -110,6 +116,8 @@ class Axis:
         unknown : "error" or "prior"
             What to do with an id that is not on the axis: raise, or return -1 for it (the model then answers
             from its prior).
+        argument, remedy : str
+            What the error calls the ids, and what it says to do.
 
         Returns
         -------
@@ -120,7 +128,7 @@ class Axis:
         array = as_ids(ids)
         found = self._find(array)
         if unknown == "error" and (found < 0).any():
-            raise unknown_ids("ids", array[found < 0], "remove them, or pass unknown='prior'")
+            raise unknown_ids(argument, array[found < 0], remedy)
         return found
 
     def take(self, positions: Any) -> Axis:

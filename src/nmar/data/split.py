@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
+from nmar.data.seeds import check_seed
 
 Indices = NDArray[np.int64]
 
@@ -52,6 +53,7 @@ def split_arrays(n: int, test: float = 0.2, valid: float = 0.01, seed: int = 0) 
             raise ValueError(f"{name}={fraction!r} of {n} cells is no cell at all; enlarge it, or pass {name}=0")
     if n - n_test - n_valid < 1:
         raise ValueError(f"test={test!r} and valid={valid!r} of {n} cells leave none to train on; lower them")
+    check_seed("seed", seed)
     order = np.random.default_rng(seed).permutation(n).astype(np.int64, copy=False)
     return order[n_test + n_valid :], order[n_test : n_test + n_valid], order[:n_test]
 
@@ -106,6 +108,7 @@ class EntryKFold:
     def __init__(self, n_splits: int = 5, shuffle: bool = True, random_state: int | None = None) -> None:
         if n_splits < 2:
             raise ValueError(f"n_splits={n_splits!r}: pass at least 2")
+        check_seed("random_state", random_state)
         self.n_splits = n_splits
         self.shuffle = shuffle
         self.random_state = random_state

@@ -13,7 +13,6 @@ import gzip
 import io
 import lzma
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,8 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from nmar.data.atomic import write_with
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 Columns = dict[str, NDArray[Any]]
@@ -236,23 +237,7 @@ def write_frame(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Non
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) != 1:
         raise ValueError(f"columns: lengths {lengths} differ or there are none; pass arrays of one length")
-    if not file.parent.is_dir():
-        raise FileNotFoundError(f"path={str(file)!r}: the folder {str(file.parent)!r} does not exist; create it")
-    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.", suffix=file.suffix)
-    os.close(handle)
-    try:
-        write(Path(temporary), columns)
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp makes files that only their owner can read
-        os.replace(temporary, file)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    write_with(file, lambda temporary: write(temporary, columns))
 
 
 def _writer(file: Path) -> Callable[[Path, Mapping[str, Any]], None]:

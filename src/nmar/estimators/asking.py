@@ -9,8 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 
 from nmar.data.cells import Cells
+from nmar.data.seeds import check_seed
+from nmar.models.settings import check_count
 from nmar.posterior import posterior as ask
-from nmar.posterior.recommend import recommend
+from nmar.posterior.recommend import recommend, recommendable
 from nmar.report.scoring import as_cells
 
 Array = NDArray[Any]
@@ -32,8 +34,8 @@ class Asking:
 
     def _positions(self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown) -> tuple[ask.Posterior, Array, Array]:
         known = self._fitted()
-        i = known.rows.positions(np.atleast_1d(np.asarray(rows)), unknown=unknown)
-        j = known.cols.positions(np.atleast_1d(np.asarray(cols)), unknown=unknown)
+        i = known.rows.positions(np.atleast_1d(np.asarray(rows)), unknown, "rows")
+        j = known.cols.positions(np.atleast_1d(np.asarray(cols)), unknown, "cols")
         if len(i) != len(j):
             raise ValueError(f"rows has length {len(i)} and cols {len(j)}; give one id of each per entry")
         return (known.extended() if unknown == "prior" else known), i, j
@@ -85,6 +87,8 @@ class Asking:
         self, rows: ArrayLike, cols: ArrayLike, n: int = 100, seed: Any = None, unknown: Unknown = "error"
     ) -> Array:
         """Draws from p(y | observed): (entries, n)."""
+        check_count("n", n, 0)
+        check_seed("seed", seed)
         model, i, j = self._positions(rows, cols, unknown)
         return ask.sample(model, i, j, n, np.random.default_rng(seed))
 
@@ -107,7 +111,7 @@ class Asking:
         known = self._fitted()
         if exclude_seen and not hasattr(self, "_seen"):
             raise ValueError("exclude_seen=True needs the training cells, which a loaded model does not hold")
-        lines = known.rows.positions(np.atleast_1d(np.asarray(rows)), unknown="error")
+        lines = recommendable(known, np.atleast_1d(np.asarray(rows)))
         seen = self._seen.by(0) if exclude_seen else None
         which, score = recommend(known, lines, n, by, seen)
         return known.cols.ids[which], score

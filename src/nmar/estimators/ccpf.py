@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -15,7 +15,7 @@ from nmar.data.cells import Cells
 from nmar.estimators.asking import Asking, as_cells
 from nmar.estimators.hooks import CallbackSupport, sweep_hooks, with_callbacks
 from nmar.estimators.learned import Learned
-from nmar.fit.callbacks import Callback, Control, signals
+from nmar.fit.callbacks import Callback, Control
 from nmar.fit.checkpoint import checkpoint as open_checkpoint
 from nmar.fit.foldin import fold_in, loadings
 from nmar.fit.grow import go_on
@@ -23,13 +23,15 @@ from nmar.fit.options import Options, recommended
 from nmar.fit.schedule import Minibatch, is_stream
 from nmar.fit.stop import StopRule
 from nmar.fit.stream import train_stream
-from nmar.fit.train import Fitted, train
-from nmar.models.settings import Factorization
+from nmar.fit.train import Fitted, Interrupted, train
+from nmar.models.settings import Factorization, check_choice
 from nmar.posterior.store import load as load_record
 from nmar.posterior.store import save as save_record
 from nmar.report.progress import progress
 
 Array = NDArray[Any]
+OnInterrupt = Literal["raise", "keep"]
+ON_INTERRUPT = ("raise", "keep")
 
 
 class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
@@ -41,33 +43,42 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
     ----------
     data : data model, default ``Factorization(10)``
         What generates the values.
-    linkage : str, linkage or None
+    linkage : str, linkage or None, default None
         How the dispersion of a value depends on the latent count of its cell. None: what measured best, a free table
         of thinned counts with a tail beside it, ``Free(thinning=16, tail=2)``; where there is nothing to link, the
         ignorable one. "auto" chooses among the linkages by validation.
     factors : int or "auto", default 10
         Components of the missingness pattern (the paper's K); "auto" chooses by held-out likelihood.
-    solver : {"batch", "minibatch", "entrywise"}, :class:`nmar.Minibatch` or :class:`nmar.Entrywise`
-        Coordinate ascent over all cells (default); mini-batches of rows, also from a stream; or the paper's
+    solver : {"batch", "minibatch", "entrywise"}, :class:`nmar.Minibatch` or :class:`nmar.Entrywise`, default 'batch'
+        Coordinate ascent over all cells; mini-batches of rows, also from a stream; or the paper's
         algorithm 1, cell by cell.
-    control : {False, "tail", "blind"}
+    control : {False, "tail", "blind"}, default False
         Fit a control instead. "tail" (or True): the same scale mixture with one rate for all cells. "blind": the same
         model, to which every line seems observed equally often; rows and columns may differ in noise, but not because
         of what is missing.
-    trust : float from 0 to 1, "auto" or None
+    trust : float from 0 to 1, "auto" or None, default None
         How far the pattern is believed: 1 is the coupled model, 0 the blind control. "auto" chooses by held-out
         likelihood; so does None where no linkage was named (and the solver is "batch"), else it is 1.
-    max_iter, tol : stop after this many sweeps, or when a sweep raises the bound by less than ``tol`` of itself
-    backend : {"auto", "numba", "reference"}
-    n_jobs : number of threads; None is all processors. The answer does not depend on it.
-    random_state : seed
-    verbose : 0 is silent, 1 shows progress on a terminal and logs the stop, 2 logs every sweep
-    prior : {"robust", "paper", "learned"}
+    max_iter : int, default 200
+        Sweeps at most.
+    tol : float, default 0.0001
+        The fit has converged when a sweep raises the bound by less than ``tol`` of itself; 0 never stops.
+    backend : {"auto", "numba", "reference"}, default 'auto'
+    n_jobs : int or None, default None
+        Number of threads; None is all processors. The answer does not depend on it.
+    random_state : int, numpy generator or None, default None
+        Seed; None is a new one at each fit.
+    verbose : int, default 0
+        0 is silent, 1 shows progress on a terminal and logs the stop, 2 logs every sweep.
+    prior : {"robust", "paper", "learned"}, default 'robust'
         Prior shape of the pattern's weights: 0.3, the paper's tiny one from the density, or learned for each side.
-    starts : starts tried for the free linkage
-    dtype : {"float64", "float32"}
-    max_time : seconds, or None
-    patience : sweeps without a better validation score before stopping, with ``valid``
+    starts : int, default 2
+        Where the linkage has several modes: 1 takes the first start, more try them all and go on from the best.
+    dtype : {"float64", "float32"}, default 'float64'
+    max_time : float or None, default None
+        Seconds at most, checked after each sweep.
+    patience : int, default 10
+        Sweeps without a better validation score before stopping, with ``valid``.
 
     Attributes
     ----------
@@ -76,7 +87,9 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
     dispersion_ : σ² (Gaussian) or κ
     bound_trace_, valid_trace_, seconds_trace_ : one entry per sweep
     n_iter_ : number of sweeps
-    stop_reason_ : why the fit ended
+    stop_reason_ : why the fit ended: "converged" (``tol``), "validation" (``patience``), "chosen" (after as many sweeps
+        as did best on held-out cells, where settings or the start were chosen), "max_iter", "max_time", "callback" or
+        "interrupted" (Ctrl-C)
     choices_ : what was tried for each setting left to "auto", best first, with the distance to the best and its
         standard error
     trust_ : the trust in the pattern
@@ -165,6 +178,7 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         checkpoint: str | os.PathLike[str] | None = None,
         every: int = 10,
         resume: bool = False,
+        on_interrupt: OnInterrupt = "raise",
     ) -> Self:
         """Learn from observed cells.
 
@@ -185,37 +199,60 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         every : sweeps between checkpoints
         resume : go on from the newest good checkpoint of the same cells and options, to bit-identical results;
             without one the fit starts anew
+        on_interrupt : what Ctrl-C does besides ending the fit: "raise" its KeyboardInterrupt, or "keep" quiet and
+            return the model
 
         Notes
         -----
-        Ctrl-C and SIGTERM end the fit after the sweep at hand and keep the model; ``stop_reason_`` says so.
+        Ctrl-C ends the fit at once. The sweep under way is given up; the model of the last finished one is kept
+        either way, and ``stop_reason_`` is "interrupted". A fit that has not finished a sweep, or is still choosing
+        its start, its settings or (``linkage="auto"``) its linkage, has nothing to keep and raises. No signal handler
+        is installed, so SIGTERM does what the program lets it do.
         """
+        check_choice("on_interrupt", on_interrupt, ON_INTERRUPT)
         options = self._options()
         control = Control((*callbacks, *sweep_hooks(self, options.stop.max_iter)))
-        with signals(control):
-            if is_stream(X):
-                if any(part is not None for part in (valid, hidden, checkpoint)):
-                    raise ValueError("a stream takes no valid, hidden or checkpoint; fit Cells for those")
-                if not (options.solver == "minibatch" or isinstance(options.solver, Minibatch)):
-                    raise ValueError("a stream of batches needs solver='minibatch'")
-                fitted = train_stream(X, options, control)
-                self.__dict__.pop("_seen", None)
-            else:
-                fitted = self._train(as_cells(X), options, control, (valid, hidden), (checkpoint, every, resume))
+        if is_stream(X):
+            if any(part is not None for part in (valid, hidden, checkpoint)):
+                raise ValueError("a stream takes no valid, hidden or checkpoint; fit Cells for those")
+            if not (options.solver == "minibatch" or isinstance(options.solver, Minibatch)):
+                raise ValueError("a stream of batches needs solver='minibatch'")
+            return self._learn(lambda: train_stream(X, options, control), None, on_interrupt)
+        cells = as_cells(X)
+        judging, away = (None if part is None else as_cells(part) for part in (valid, hidden))
+        kept = open_checkpoint(checkpoint, every, resume, options, cells, judging, away)
+
+        def learn() -> Fitted:
+            with progress(self.verbose, options.stop.max_iter) as watch:
+                return train(cells, options, judging, away, watch, control, kept)
+
+        return self._learn(learn, cells, on_interrupt)
+
+    def _learn(self, fit: Callable[[], Fitted], cells: Cells | None, on_interrupt: OnInterrupt) -> Self:
+        """Fit, and keep what came of it and the cells it came from; what an interrupted fit has is kept as well."""
+        stopped: Interrupted | None = None
+        try:
+            fitted = fit()
+        except Interrupted as interrupt:
+            fitted, stopped = interrupt.fitted, interrupt
         self._keep(fitted)
+        if cells is None:
+            self.__dict__.pop("_seen", None)
+        else:
+            self._seen = cells
+        if stopped is not None and on_interrupt == "raise":
+            raise stopped
         return self
 
-    def _train(
-        self, cells: Cells, options: Options, control: Control, parts: tuple[Any, Any], keep: tuple[Any, int, bool]
-    ) -> Fitted:
-        valid, hidden = (None if part is None else as_cells(part) for part in parts)
-        kept = open_checkpoint(*keep, options, cells, valid, hidden)
-        with progress(self.verbose, options.stop.max_iter) as watch:
-            fitted = train(cells, options, valid, hidden, watch, control, kept)
-        self._seen, self._hidden = cells, hidden
-        return fitted
-
-    def partial_fit(self, X: Any, y: None = None, *, sweeps: int = 20, duplicates: str = "last") -> Self:
+    def partial_fit(
+        self,
+        X: Any,
+        y: None = None,
+        *,
+        sweeps: int = 20,
+        duplicates: str = "last",
+        on_interrupt: OnInterrupt = "raise",
+    ) -> Self:
         """Learn from more cells: of known rows and columns, of new rows, of new columns.
 
         Parameters
@@ -224,6 +261,7 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         y : ignored
         sweeps : sweeps over all cells at most; fewer where the bound settles (``tol``)
         duplicates : what to do with a cell seen before: "last" takes the new value, "error" refuses
+        on_interrupt : as in :meth:`fit`
 
         Notes
         -----
@@ -232,20 +270,16 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         MovieLens-1M end within a few thousandths of a nat of one fit on everything (docs/experiments/solvers.md).
         A loaded model holds no cells: fit again, or fold in.
         """
+        check_choice("on_interrupt", on_interrupt, ON_INTERRUPT)
         cells = as_cells(X)
         if not hasattr(self, "posterior_"):
-            return self.fit(cells)
+            return self.fit(cells, on_interrupt=on_interrupt)
         if not hasattr(self, "_seen"):
             raise ValueError("partial_fit needs the cells seen so far, which a loaded or streamed model does not hold")
         options = self._options()
         options = replace(options, stop=replace(options.stop, max_iter=min(sweeps, options.stop.max_iter)))
         everything = self._seen.concat(cells, duplicates=duplicates)  # type: ignore[arg-type]
-        control = Control()
-        with signals(control):
-            fitted = go_on(self.posterior_, everything, options, control)
-        self._keep(fitted)
-        self._seen = everything
-        return self
+        return self._learn(lambda: go_on(self.posterior_, everything, options), everything, on_interrupt)
 
     def fold_in(self, X: Any, axis: Literal["rows", "cols"] = "rows") -> CCPF:
         """A model of new rows (or columns) given the fitted columns (or rows), which stay as they are.

@@ -1,20 +1,16 @@
-"""What a fit tells and is told while it runs: callbacks after each sweep, and signals that end it in good order."""
+"""What a fit tells and is told while it runs: callbacks after each sweep, and Ctrl-C, which leaves the last sweep."""
 
 from __future__ import annotations
 
-import logging
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
-from nmar.fit.run import Progress
+from nmar.fit.run import Fit, Progress, Schedule, Stop, run
+from nmar.models.context import Context
 from nmar.models.state import State
 
-log = logging.getLogger("nmar")
+INTERRUPTED = "interrupted"  # the reason of a fit that Ctrl-C ended
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +40,11 @@ def record(progress: Progress) -> Record:
     """The last sweep as callbacks see it."""
     trace = progress.trace
     validation = trace.valid[-1] if trace.valid else None
-    return Record(trace.iterations, trace.bound[-1], validation, trace.seconds[-1], progress.state.bare())
+    return Record(trace.iterations, trace.bound[-1], validation, trace.seconds[-1], progress.state.bare().copy())
 
 
 class Control:
-    """Reasons to stop that come from outside the trace: a signal, a callback."""
+    """Reasons to stop that come from outside the trace: a callback that asks for it."""
 
     def __init__(self, callbacks: Sequence[Callback] = ()) -> None:
         for callback in callbacks:
@@ -65,32 +61,55 @@ class Control:
         if any([callback(told) is True for callback in self._callbacks]):  # each is called, whatever others say
             self._reason = self._reason or "callback"
 
-    def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Signal handler: the first signal ends the fit after the sweep, a second Ctrl-C at once."""
-        if self._reason == "interrupted" and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        self._reason = "interrupted"
-        log.warning("%s: the fit ends after this sweep and keeps the model", signal.Signals(number).name)
-
     def __call__(self) -> str | None:
         """A reason to stop, or None."""
         return self._reason
 
 
-@contextmanager
-def signals(control: Control) -> Iterator[None]:
-    """SIGINT and SIGTERM end the fit in good order; only in the main thread, and handlers are put back."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {}
-    for number in (signal.SIGINT, signal.SIGTERM):
-        found = signal.getsignal(number)
-        if found is not None:  # None: a handler not made in Python, which could not be put back
-            before[number] = found
-            signal.signal(number, control.interrupt)
+After = Callable[[Progress], Progress]
+
+
+def run_kept(
+    progress: Progress,
+    around: Context,
+    stop: Stop,
+    control: Control,
+    schedule: Schedule | None = None,
+    judge: After | None = None,
+    tell: Callable[[Progress], None] | None = None,
+) -> Fit:
+    """:func:`nmar.fit.run.run`, where Ctrl-C gives up the sweep under way and returns the last finished one.
+
+    Parameters
+    ----------
+    progress, around, stop, schedule : as for ``run``
+    control : asked after each sweep for a reason to stop
+    judge : extends the progress by what is found out about a sweep (validation); the sweep is finished then
+    tell : told of each finished sweep (checkpoints, the progress bar); ``control`` tells the callbacks after that
+
+    Returns
+    -------
+    Fit
+        Of an interrupted run with the reason ``INTERRUPTED``.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        where no sweep was finished: there is nothing to keep.
+    """
+    last = progress
+
+    def after(now: Progress) -> Progress:
+        nonlocal last
+        last = now if judge is None else judge(now)
+        if tell is not None:
+            tell(last)
+        control.tell(last)
+        return last
+
     try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        return run(progress, around, stop, after, schedule, control)
+    except KeyboardInterrupt:
+        if not last.trace.iterations:
+            raise
+        return Fit(last.state, last.trace, INTERRUPTED, last)

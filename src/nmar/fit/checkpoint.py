@@ -28,7 +28,8 @@ log = logging.getLogger("nmar")
 FORMAT = "nmar-checkpoint"
 KEPT = 2
 
-register(Progress, Memory, Trace, BatchSums, LineSums)
+for _record in (Progress, Memory, Trace, BatchSums, LineSums):
+    register(_record)
 
 
 @dataclass(frozen=True)

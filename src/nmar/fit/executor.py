@@ -63,5 +63,10 @@ def threads(n_jobs: int | None = None) -> Iterator[Serial | Threads]:
     if jobs == 1:
         yield Serial()
         return
-    with ThreadPoolExecutor(jobs) as pool:
+    pool = ThreadPoolExecutor(jobs)
+    try:
         yield Threads(pool)
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C: nobody waits for the blocks under way
+        raise
+    pool.shutdown()

@@ -11,14 +11,14 @@ from dataclasses import replace
 import numpy as np
 
 from nmar.data.cells import Cells
-from nmar.fit.callbacks import Control
+from nmar.fit.callbacks import Control, run_kept
 from nmar.fit.executor import threads
 from nmar.fit.foldin import fold_in
 from nmar.fit.options import Options
-from nmar.fit.run import Progress, run
+from nmar.fit.run import Progress
 from nmar.fit.schedule import unseen_lines
 from nmar.fit.start import known_density, observe
-from nmar.fit.train import Fitted
+from nmar.fit.train import Fitted, uninterrupted
 from nmar.kernels.choose import choose
 from nmar.models.bilinear import Bilinear
 from nmar.models.context import Context, Observed
@@ -99,7 +99,6 @@ def go_on(
     posterior: Posterior,
     cells: Cells,
     options: Options,
-    control: Control | None = None,
 ) -> Fitted:
     """Sweep on from a posterior over all cells seen so far, until the bound settles or ``options.stop`` says so."""
     known = grown(posterior, cells, options.n_jobs, options.backend)
@@ -110,5 +109,5 @@ def go_on(
     state = reawakened(known, observed).state
     with threads(options.n_jobs) as executor:
         around = Context(observed, law, choose(options.backend), executor)
-        fit = run(Progress(state), around, options.stop, stopped=control)
-    return Fitted(Posterior(law, fit.state, cells.rows, cells.cols), fit.trace, fit.reason)
+        fit = run_kept(Progress(state), around, options.stop, Control())
+    return uninterrupted(Fitted(Posterior(law, fit.state, cells.rows, cells.cols), fit.trace, fit.reason))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nmar.data.seeds import check_seed
 from nmar.fit.entrywise import Entrywise
 from nmar.fit.schedule import Minibatch
 from nmar.fit.stop import StopRule
@@ -19,7 +20,8 @@ from nmar.prob.twostage import Quadratic
 PRIORS = ("robust", "paper", "learned")
 SOLVERS = ("batch", "minibatch", "entrywise")
 
-register(Minibatch, Entrywise)  # a saved model names its solver
+for _solver in (Minibatch, Entrywise):  # a saved model names its solver
+    register(_solver)
 
 
 def recommended(data: Settings) -> Linkage:
@@ -66,7 +68,9 @@ class Options:
         if self.factors != "auto":
             check_count("factors", self.factors, 1)
         check_count("max_iter", self.stop.max_iter, 1)
+        check_count("patience", self.stop.patience, 1)
         check_count("starts", self.starts, 1)
+        check_seed("random_state", self.seed)
         check_choice("prior", self.prior, PRIORS)
         check_choice("control", self.control, (False, True, "tail", "blind"))
         if self.trust != "auto":
@@ -83,6 +87,9 @@ class Options:
             check_choice("solver", self.solver, SOLVERS)
         if not (np.isfinite(self.stop.tol) and self.stop.tol >= 0):
             raise ValueError(f"tol={self.stop.tol!r}; give a number of at least 0")
+        limit = self.stop.max_time
+        if limit is not None and not (isinstance(limit, int | float | np.number) and limit >= 0):
+            raise ValueError(f"max_time={limit!r}; give a number of seconds of at least 0, or None")
         if not hasattr(self.data, "build"):
             raise ValueError(
                 f"data={self.data!r} is not a data model; use nmar.Factorization(10) or another of nmar's models"

@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
+from nmar.data.seeds import check_seed
 from nmar.fit.start import seed_sequence
 from nmar.models.law import Law
 from nmar.models.missingness import Pattern, PatternSide
@@ -94,6 +95,7 @@ def simulate(
         raise ValueError(f"density={density!r}; give a share between 0 and 1")
     if min(shape) < 2:
         raise ValueError(f"shape={shape!r}; at least two rows and two columns are needed")
+    check_seed("seed", seed)
     link = _resolve(linkage)
     for_pattern, for_data, for_values = (np.random.default_rng(s) for s in seed_sequence(seed).spawn(3))
     u, v = _weights(shape, pattern, density, for_pattern)

@@ -64,6 +64,12 @@ def known_density(cells: Cells, hidden: Cells | None) -> float:
     return cells.n_observed / (cells.shape[0] * cells.shape[1] - away)
 
 
+def check_linked(data: DataModel, linkage: str, control: bool = False) -> None:
+    """Refuse to link values where none are modelled."""
+    if not data.has_values and (control or linkage != "ignorable"):
+        raise ValueError(f"PatternOnly has no values to link; use linkage='ignorable', not {linkage!r}, no control")
+
+
 def begin(
     cells: Cells,
     data: DataModel,
@@ -81,10 +87,7 @@ def begin(
     lead = leading_axis(cells) if lead is None else lead
     law = Law(pattern, data, lead, control, dtype=dtype, trust=trust, density=known_density(cells, hidden))
     linkage.supports(law.family)
-    if not data.has_values and (control or linkage.name != "ignorable"):
-        raise ValueError(
-            f"PatternOnly has no values to link; use linkage='ignorable', not {linkage.name!r}, no control"
-        )
+    check_linked(data, linkage.name, control)
     law.family.check_values(cells.values)
     _check_trials(law, linkage, cells)
     units = units_of(cells, law, linkage)

@@ -18,6 +18,7 @@ class StopRule:
     patience : sweeps the validation log likelihood may go without a new best (by ``valid_tol``), if there is one
     valid_tol : nats per cell that count as a new best
     max_time : seconds at most, or None
+    chosen : sweeps that were found best on held-out cells, or None
     """
 
     max_iter: int = 200
@@ -25,10 +26,11 @@ class StopRule:
     patience: int = 10
     valid_tol: float = 1e-5
     max_time: float | None = None
+    chosen: int | None = None
 
     def after(self, sweeps: int) -> StopRule:
         """The rule of a fit whose number of sweeps is known: only ``max_iter`` and ``max_time`` can end it earlier."""
-        return replace(self, max_iter=max(1, min(sweeps, self.max_iter)), tol=0.0, patience=self.max_iter)
+        return replace(self, tol=0.0, patience=self.max_iter, chosen=sweeps)
 
     def __call__(self, trace: Trace) -> str | None:
         """A reason to stop, or None."""
@@ -38,6 +40,8 @@ class StopRule:
             return "converged"
         if trace.iterations >= self.max_iter:
             return "max_iter"
+        if self.chosen is not None and trace.iterations >= self.chosen:
+            return "chosen"
         if self.max_time is not None and trace.seconds[-1] >= self.max_time:
             return "max_time"
         return None

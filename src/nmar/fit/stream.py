@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from nmar.fit.callbacks import Control
+from nmar.fit.callbacks import Control, run_kept
 from nmar.fit.executor import threads
 from nmar.fit.options import Options
-from nmar.fit.run import Progress, run
+from nmar.fit.run import Progress
 from nmar.fit.schedule import Minibatch, Source, Stream, check_streams
 from nmar.fit.start import begin
-from nmar.fit.train import Fitted, check_cells, fixed_seed
+from nmar.fit.train import Fitted, check_cells, fixed_seed, uninterrupted
 from nmar.kernels.choose import choose
 from nmar.models.context import Context
 from nmar.posterior.posterior import Posterior
@@ -43,11 +43,13 @@ def train_stream(source: Source, options: Options, control: Control | None = Non
     check_streams(problem.law)
     rule = replace(options.stop, max_iter=min(options.stop.max_iter, stream.passes), tol=0.0)
 
-    def after(now: Progress) -> Progress:
-        control.tell(now)
-        return now
+    rows = stream.rows
+
+    def tell(now: Progress) -> None:
+        nonlocal rows
+        rows = stream.rows  # of the last finished pass: an interrupted one may have gone on to others
 
     with threads(options.n_jobs) as executor:
         around = Context(problem.observed, problem.law, choose(options.backend), executor)
-        fit = run(Progress(problem.state), around, rule, after, stream, control)
-    return Fitted(Posterior(problem.law, fit.state, stream.rows, first.cols), fit.trace, fit.reason)
+        fit = run_kept(Progress(problem.state), around, rule, control, stream, tell=tell)
+    return uninterrupted(Fitted(Posterior(problem.law, fit.state, rows, first.cols), fit.trace, fit.reason))

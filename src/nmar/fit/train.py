@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.fit.callbacks import Control
+from nmar.fit.callbacks import INTERRUPTED, Control, run_kept
 from nmar.fit.checkpoint import Checkpoint
 from nmar.fit.choose import Choice, choose_settings, ranked, score
 from nmar.fit.entrywise import Entrywise, Visits
 from nmar.fit.executor import threads
 from nmar.fit.options import Options
-from nmar.fit.run import Fit, FullSweeps, Progress, Schedule, Trace, run
+from nmar.fit.run import Fit, FullSweeps, Progress, Schedule, Trace
 from nmar.fit.schedule import Batches, Minibatch
-from nmar.fit.start import seed_sequence
+from nmar.fit.start import check_linked, seed_sequence
 from nmar.fit.starts import Job, Watch, first_problem, first_state, hidden_cells, with_linkage
 from nmar.fit.stop import StopRule
 from nmar.kernels.choose import choose
@@ -45,6 +45,26 @@ class Fitted:
     trace: Trace
     reason: str
     choices: tuple[Choice, ...] = ()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended it; the posterior is that of the last finished sweep."""
+        return self.reason == INTERRUPTED
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a fit that has finished a sweep: ``fitted`` is the fit up to the last one."""
+
+    def __init__(self, fitted: Fitted) -> None:
+        super().__init__(f"the fit was interrupted after {fitted.trace.iterations} sweeps")
+        self.fitted = fitted
+
+
+def uninterrupted(fitted: Fitted) -> Fitted:
+    """The fit; one that was interrupted is raised, so that nothing goes on as if it had ended by itself."""
+    if fitted.interrupted:
+        raise Interrupted(fitted)
+    return fitted
 
 
 def check_cells(cells: Cells) -> None:
@@ -77,9 +97,27 @@ def train(
     valid : cells on which the log likelihood is followed; the fit stops when it stalls and keeps the best state
     hidden : cells known to be held out; they and ``valid`` count as neither observed nor missing
     watch : called after each sweep
-    control : callbacks and signals
+    control : callbacks
     keep : where to write checkpoints, and whether to go on from one
+
+    Raises
+    ------
+    Interrupted
+        after Ctrl-C, with what was fitted; a plain KeyboardInterrupt where no sweep of the model was finished
     """
+    return uninterrupted(_train(cells, options, valid, hidden, watch, control, keep))
+
+
+def _train(
+    cells: Cells,
+    options: Options,
+    valid: Cells | None,
+    hidden: Cells | None,
+    watch: Watch | None,
+    control: Control | None,
+    keep: Checkpoint | None,
+) -> Fitted:
+    """:func:`train`, but an interrupted fit is returned."""
     check_cells(cells)
     control = control or Control()
     if options.linkage == "auto":
@@ -147,7 +185,8 @@ def _choose_linkage(
 
     Without ``valid`` a twentieth of the cells is set aside, and the chosen linkage is fitted again on all of them.
     """
-    family_ = Law(options.pattern, options.data.build(cells)).family
+    law = Law(options.pattern, options.data.build(cells))
+    check_linked(law.data, "auto")
     inner, held_out = cells, valid
     if held_out is None:
         inner, _, held_out = cells.split(test=0.05, valid=0.0, seed=0)
@@ -155,22 +194,29 @@ def _choose_linkage(
 
     def fit(part: Cells, name: str, judge: Cells | None, stage: str) -> Fitted:
         kept = None if keep is None else keep.sub(stage)
-        return train(part, replace(options, linkage=name), judge, hidden, watch, control, kept)
+        return _train(part, replace(options, linkage=name), judge, hidden, watch, control, kept)
 
     fits: dict[str, Fitted] = {}
     scores: dict[str, Array] = {}
     for name in AUTO:
         try:
-            linkage(name).supports(family_)
+            linkage(name).supports(law.family)
         except ValueError:
             continue
-        fits[name] = fit(inner, name, held_out, name)
+        fits[name] = _preliminary(fit(inner, name, held_out, name))
         scores[name] = score(fits[name].posterior, held_out)
     choices = ranked("linkage", scores)
     best, runner = choices[0], choices[min(1, len(choices) - 1)]
     log.info("auto: %s; %s is %.4f ± %.4f behind", best.value, runner.value, runner.behind, runner.se)
     chosen = fits[best.value] if valid is not None else fit(cells, best.value, None, "chosen")
     return replace(chosen, choices=choices)
+
+
+def _preliminary(fitted: Fitted) -> Fitted:
+    """A fit that only prepares the one asked for: interrupted, it leaves nothing to keep."""
+    if fitted.interrupted:
+        raise KeyboardInterrupt
+    return fitted
 
 
 def _schedule(job: Job, law: Law, observed: Observed) -> tuple[Schedule, StopRule]:
@@ -189,20 +235,21 @@ def _finish(job: Job, law: Law, observed: Observed, progress: Progress) -> Fitte
     """The main run, following validation if there is any; the best state by validation is kept, not the last."""
     schedule, rule = _schedule(job, law, observed)
 
-    def after(now: Progress) -> Progress:
-        if job.valid is not None:
-            score = _score(Posterior(law, now.state, job.cells.rows, job.cells.cols), job.valid)
-            now = replace(now, trace=replace(now.trace, valid=(*now.trace.valid, score)))
-            if job.keeps_best and score > now.best_score:
-                now = replace(now, best=now.state.bare().copy(), best_score=score)
+    def judge(now: Progress) -> Progress:
+        if job.valid is None:
+            return now
+        score = _score(Posterior(law, now.state, job.cells.rows, job.cells.cols), job.valid)
+        now = replace(now, trace=replace(now.trace, valid=(*now.trace.valid, score)))
+        better = job.keeps_best and score > now.best_score
+        return replace(now, best=now.state.bare().copy(), best_score=score) if better else now
+
+    def tell(now: Progress) -> None:
         if job.keep is not None and job.keep.due(now):
             job.keep.write(now)
         if job.watch is not None:
             job.watch(now.trace, now.state)
-        job.control.tell(now)
-        return now
 
-    fit = run(progress, job.around(law, observed), rule, after, schedule, job.control)
+    fit = run_kept(progress, job.around(law, observed), rule, job.control, schedule, judge, tell)
     _keep_last(job, fit, progress)
     best = None if fit.progress is None else fit.progress.best
     log.info("stopped after %d sweeps: %s", fit.trace.iterations, fit.reason)
@@ -234,7 +281,8 @@ def _two_stage(job: Job) -> Fitted:
         raise ValueError("the two-stage baseline is defined for the Gaussian family only")
     plain = replace(job.options, linkage="ignorable", control=False, trust=1.0)
     keep = _stage(job, "pattern")
-    pattern = _fit(replace(job, options=replace(plain, data=PatternOnly()), valid=None, watch=None, keep=keep))
+    first = replace(job, options=replace(plain, data=PatternOnly()), valid=None, watch=None, keep=keep)
+    pattern = _preliminary(_fit(first))
     plain = replace(plain, factors=pattern.posterior.law.pattern.factors)  # where they were left open
     known = None if keep is None else keep.read()  # the seed of the first stage, where that was drawn
     seed = plain.seed if known is None else known.seed

@@ -15,6 +15,11 @@ Array = NDArray[Any]
 CRITERIA = ("value", "observed", "expected")
 
 
+def recommendable(posterior: Posterior, rows: Any) -> Array:
+    """Positions of the rows of these ids; each must have been seen, for otherwise all columns are alike to it."""
+    return posterior.rows.positions(rows, argument="rows", remedy="remove them, or fold in their cells (fold_in)")
+
+
 def recommend(posterior: Posterior, lines: Array, n: int, by: str, seen: Compressed | None) -> tuple[Array, Array]:
     """Positions and scores (lines, n) of the best columns, best first; seen ones left out if given."""
     if by not in CRITERIA:

@@ -10,25 +10,56 @@ import dataclasses
 import io
 import json
 import os
-import tempfile
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from nmar.data.atomic import write_with
 from nmar.data.axis import Axis
 
 FORMAT = "nmar-model"
 VERSION = 1
 
 
-_REGISTERED: list[type] = []
+Record = TypeVar("Record", bound=type)
+
+_REGISTERED: dict[str, type] = {}
 
 
-def register(*records: type) -> None:
-    """Let files name these dataclasses too: for what is built on top of this module (runs, solvers' settings)."""
-    _REGISTERED.extend(records)
+def register(record: Record) -> Record:
+    """Let model files hold a dataclass of your own: part of a data model, a linkage, settings.
+
+    A file names a record by its class. To read it, register the class before :func:`nmar.load`, best where it is
+    defined; the fields must be what files can hold: arrays, numbers, texts, tuples and other records.
+
+    Parameters
+    ----------
+    record : a dataclass, whose name no other record has
+
+    Returns
+    -------
+    The class itself, so that ``@nmar.register`` can stand above its definition.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import nmar
+    >>> @nmar.register
+    ... @dataclass(frozen=True)
+    ... class Level:
+    ...     height: float = 0.0
+    """
+    if not (isinstance(record, type) and dataclasses.is_dataclass(record)):
+        raise TypeError(f"record={record!r} is not a dataclass; put @dataclass(frozen=True) above the class")
+    name = record.__name__
+    known = registry().get(name)
+    # the same definition made anew, for instance in a notebook, takes the place of the old one
+    if known is not None and (known.__module__, known.__qualname__) != (record.__module__, record.__qualname__):
+        raise ValueError(f"record={name!r}: {known.__module__}.{known.__qualname__} has this name; rename the class")
+    _REGISTERED[name] = record
+    return record
 
 
 def registry() -> dict[str, type]:
@@ -39,7 +70,7 @@ def registry() -> dict[str, type]:
 
     models = (bilinear, element, law, missingness, mixture, product, protocol, settings, state, unmodelled)
     modules = (*models, posterior, factor, linkage, statistics, twostage)
-    found: dict[str, type] = {record.__name__: record for record in _REGISTERED}
+    found = dict(_REGISTERED)
     for module in modules:
         for value in vars(module).values():
             if isinstance(value, type) and dataclasses.is_dataclass(value):
@@ -47,23 +78,29 @@ def registry() -> dict[str, type]:
     return found
 
 
-def encode(record: Any, arrays: dict[str, Any], path: str = "") -> Any:
-    """JSON tree of a record; arrays are put aside under their path."""
+def encode(record: Any, arrays: dict[str, Any], classes: dict[str, type], path: str = "") -> Any:
+    """JSON tree of a record; arrays are put aside under their path. What could not be read back is refused."""
     if isinstance(record, np.ndarray):
         arrays[path] = record
         return {"array": path}
     if isinstance(record, Axis):
         parts = record.to_arrays()
-        return {"axis": {k: encode(np.asarray(v), arrays, f"{path}.{k}") for k, v in parts.items()}}
+        return {"axis": {k: encode(np.asarray(v), arrays, classes, f"{path}.{k}") for k, v in parts.items()}}
     if dataclasses.is_dataclass(record) and not isinstance(record, type):
+        name = type(record).__name__
+        if classes.get(name) is not type(record):
+            raise TypeError(
+                f"a model with a {name} of {type(record).__module__} cannot be saved, for it could not be read back;"
+                f" call nmar.register({name}) first"
+            )
         fields = {
-            f.name: encode(getattr(record, f.name), arrays, f"{path}.{f.name}".lstrip("."))
+            f.name: encode(getattr(record, f.name), arrays, classes, f"{path}.{f.name}".lstrip("."))
             for f in dataclasses.fields(record)
             if f.init and not f.metadata.get("derived")
         }
-        return {"record": type(record).__name__, "fields": fields}
+        return {"record": name, "fields": fields}
     if isinstance(record, tuple | list):
-        return {"tuple": [encode(v, arrays, f"{path}.{k}") for k, v in enumerate(record)]}
+        return {"tuple": [encode(v, arrays, classes, f"{path}.{k}") for k, v in enumerate(record)]}
     if isinstance(record, type) and issubclass(record, np.generic):
         return {"dtype": np.dtype(record).name}
     if isinstance(record, np.generic):
@@ -86,49 +123,32 @@ def decode(tree: Any, arrays: dict[str, Any], classes: dict[str, type]) -> Any:
     if "dtype" in tree:
         return np.dtype(tree["dtype"]).type
     if tree["record"] not in classes:
-        raise ValueError(f"the file names a record {tree['record']!r} that this version does not know")
+        raise ValueError(
+            f"the file names a record {tree['record']!r} that is not known here; import the module that defines it, or"
+            " call nmar.register with its class"
+        )
     fields = {k: decode(v, arrays, classes) for k, v in tree["fields"].items()}
     return classes[tree["record"]](**fields)
 
 
 def save(path: str | os.PathLike[str], record: Any, kind: str = FORMAT) -> None:
-    """Write a record atomically: a temporary file in the same folder, flushed to disk, then renamed."""
+    """Write a record, all of it or nothing; folders that are not there are made."""
     target = Path(path)
     arrays: dict[str, Any] = {}
-    tree = encode(record, arrays)
+    tree = encode(record, arrays, registry())
     header = json.dumps({"format": kind, "version": VERSION, "tree": tree})
+
+    def write(file: Path) -> None:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            archive.writestr("header.json", header)
+            for k, array in enumerate(arrays.values()):
+                buffer = io.BytesIO()
+                np.save(buffer, array, allow_pickle=False)
+                archive.writestr(f"{k}.npy", buffer.getvalue())
+            archive.writestr("names.json", json.dumps(list(arrays)))
+
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-                archive.writestr("header.json", header)
-                for k, array in enumerate(arrays.values()):
-                    buffer = io.BytesIO()
-                    np.save(buffer, array, allow_pickle=False)
-                    archive.writestr(f"{k}.npy", buffer.getvalue())
-                archive.writestr("names.json", json.dumps(list(arrays)))
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-        _sync_folder(target.parent)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename last through a loss of power; not every system lets a folder be opened."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:  # a file system without it
-        pass
-    finally:
-        os.close(handle)
+    write_with(target, write)
 
 
 def load(path: str | os.PathLike[str], kind: str = FORMAT) -> Any:

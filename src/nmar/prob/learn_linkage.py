@@ -219,6 +219,11 @@ def _more(damping: float, hessian: Array) -> float:
 
 def _newton_step(gradient: Array, hessian: Array, damping: float) -> tuple[Array, float]:
     """A step of at most 2 in every coordinate, and the damping at which the matrix was positive definite."""
+    if not (np.all(np.isfinite(gradient)) and np.all(np.isfinite(hessian))):
+        raise FloatingPointError(
+            "the table of the linkage has no finite optimum: a value is so extreme that sums of squares lose the rest;"
+            " check the data for outliers and drop or clip them, or use dtype='float64' where it is 'float32'"
+        )
     while True:
         try:
             factor = cho_factor(-hessian + damping * np.eye(gradient.size))
@@ -244,7 +249,7 @@ def learn_mean(linkage: Linkage, dispersion: float, stats: Statistics) -> Linkag
         bands[0, 1:] = -tie[1:]
         bands[1] = weight + tie
         bands[1, :-1] += tie[1:]
-        steps = solveh_banded(bands, target) if weight.size else target
+        steps = solveh_banded(bands[-weight.size :], target) if weight.size else target  # one step has no neighbour
         return replace(linkage, shift=(0.0, *(float(v) for v in steps)))
     tie_scale = linkage.scale_width**-2
     top = _fold(y_mu - shift * mu, linkage.levels)[1:] + tie_scale

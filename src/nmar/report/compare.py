@@ -19,7 +19,7 @@ from nmar.data.cells import Cells
 from nmar.fit.options import Options, recommended
 from nmar.fit.stop import StopRule
 from nmar.fit.train import train as fit_model
-from nmar.models.settings import Factorization, Settings
+from nmar.models.settings import Factorization, Settings, check_count
 from nmar.prob.linkage import Linkage
 from nmar.report.comparison import BLIND, TAIL, TWO_STAGE, Comparison, Entry, Key, Setting, Summary
 from nmar.report.names import data_named, label, linkage_named
@@ -93,6 +93,7 @@ def compare(
     """
     if int(seeds) != seeds or seeds < 1:
         raise ValueError(f"seeds={seeds!r}; give the number of repetitions, at least 1")
+    check_count("seed", seed, 0)
     parts = Parts.of(cells, train, test_cells, valid_cells)
     common: dict[str, Any] = {"factors": factors, "n_jobs": n_jobs, "backend": backend}
     common["stop"] = StopRule(max_iter, tol)

@@ -263,7 +263,7 @@ class Comparison:
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write a self-contained report, whole or not at all."""
-        from nmar.report.atomic import write_text
+        from nmar.data.atomic import write_text
         from nmar.report.html import comparison_page
 
         write_text(path, comparison_page(self))

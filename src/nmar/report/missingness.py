@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from nmar.data.cells import Cells
+from nmar.data.seeds import check_seed
 from nmar.data.split import split as split_cells
 from nmar.fit.options import Options
 from nmar.fit.stop import StopRule
@@ -158,6 +159,7 @@ def missingness_test(
         raise ValueError(f"degree={degree!r}; use 1 (trend) or 2 (trend and bend)")
     if bins < 2:
         raise ValueError(f"bins={bins!r}; give at least 2")
+    check_seed("random_state", random_state)
     cells = _testable(as_cells(cells))
     kept, stopping, held_out = split_cells(cells, test, valid, random_state)
     if len(held_out) < LEAST_CELLS:

@@ -1,0 +1,116 @@
+"""Errors of fits and questions name the argument, its value and the remedy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nmar
+
+COMMON = {"linkage": "linear", "factors": 3, "max_iter": 2, "starts": 1, "random_state": 0, "n_jobs": 1}
+SMALL = {"factors": 3, "max_iter": 2, "n_jobs": 1}
+
+
+@pytest.fixture(scope="module")
+def cells():
+    return nmar.simulate((60, 40), nmar.Factorization(2), density=0.25, seed=0)[0]
+
+
+@pytest.fixture(scope="module")
+def model(cells):
+    return nmar.CCPF(nmar.Factorization(2), **COMMON).fit(cells)
+
+
+def fit(cells, **given):
+    train, valid, _ = cells.split(test=0.1, valid=0.1, seed=0)
+    return nmar.CCPF(**{"data": nmar.Factorization(2), **COMMON, **given}).fit(train, valid=valid)
+
+
+@pytest.mark.parametrize("patience", [0, -1, 1.5, "long"])
+def test_patience(cells, patience):
+    with pytest.raises(ValueError, match=f"patience={patience!r}; give a whole number of at least 1"):
+        fit(cells, patience=patience)
+
+
+@pytest.mark.parametrize("max_time", [-1.0, float("nan"), "long"])
+def test_max_time(cells, max_time):
+    with pytest.raises(ValueError, match=f"max_time={max_time!r}; give a number of seconds of at least 0, or None"):
+        fit(cells, max_time=max_time)
+
+
+@pytest.mark.parametrize("n", [-1, 1.5])
+def test_number_of_draws(model, n):
+    with pytest.raises(ValueError, match=f"n={n!r}; give a whole number of at least 0"):
+        model.sample([0], [1], n=n)
+
+
+SEEDED = {
+    "random_state": lambda cells, seed: fit(cells, random_state=seed),
+    "random_state of missingness_test": lambda cells, seed: nmar.missingness_test(cells, seed, rank=2, **SMALL),
+    "random_state of EntryKFold": lambda cells, seed: next(nmar.EntryKFold(2, random_state=seed).split(cells)),
+    "seed of compare": lambda cells, seed: nmar.compare(cells, "factorization:2", ["linear"], seed=seed, **SMALL),
+    "seed of simulate": lambda cells, seed: nmar.simulate((20, 10), nmar.Factorization(2), density=0.5, seed=seed),
+    "seed of split": lambda cells, seed: cells.split(seed=seed),
+}
+
+
+@pytest.mark.parametrize("name", SEEDED)
+@pytest.mark.parametrize("seed", [-1, 1.5, "a"])
+def test_seeds(cells, name, seed):
+    argument = name.split(" ")[0]
+    with pytest.raises(ValueError, match=f"{argument}={seed!r}; give a whole number of at least 0"):
+        SEEDED[name](cells, seed)
+
+
+def test_seed_of_draws(model):
+    with pytest.raises(ValueError, match="seed=-1; give a whole number of at least 0"):
+        model.sample([0], [1], seed=-1)
+
+
+def test_seeds_of_all_kinds_do(cells):
+    for seed in (None, 3, np.int64(3), [1, 2], np.random.default_rng(0), np.random.RandomState(0)):
+        assert fit(cells, random_state=seed).n_iter_ == 2
+
+
+def test_an_unknown_id_is_looked_up_on_a_named_axis(model):
+    ask = model.predict_entries
+    with pytest.raises(ValueError, match=r"^rows: 1 unknown on this axis: 999; .*unknown='prior'"):
+        ask([1, 999], [2, 2])
+    with pytest.raises(ValueError, match=r"^cols: 1 unknown on this axis: 998; .*unknown='prior'"):
+        ask([1, 1], [2, 998])
+    with pytest.raises(ValueError, match=r"^cols: 1 unknown"):
+        model.score(nmar.Cells.from_arrays([0, 1], [1, 998], [1.0, 2.0]))
+    with pytest.raises(ValueError, match=r"^rows: 1 unknown on this axis: 999; .*fold_in"):
+        model.recommend([999])
+
+
+def test_an_outlier_whose_square_single_precision_cannot_hold_is_named(cells):
+    values = cells.values.copy()
+    values[5] = 1e6
+    given = {**COMMON, "linkage": "free", "dtype": "float32", "max_iter": 20, "starts": 2}
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(FloatingPointError, match=r"outliers .* dtype='float64'"),
+    ):
+        nmar.CCPF(nmar.Factorization(2), **given).fit(cells.with_values(values))
+
+
+def test_a_pattern_alone_has_a_linkage_by_default_and_no_other(cells):
+    given = {key: value for key, value in COMMON.items() if key != "linkage"}
+    assert nmar.CCPF(nmar.PatternOnly(), **given).fit(cells).linkage_.name == "ignorable"
+    for name in ("free", "auto"):
+        with pytest.raises(ValueError, match=f"PatternOnly has no values to link; .*'ignorable', not '{name}'"):
+            nmar.CCPF(nmar.PatternOnly(), name, **given).fit(cells)
+
+
+def test_three_cells_are_too_few_to_compare_on():
+    three = nmar.Cells.from_arrays([0, 1, 2], [0, 1, 0], [1.0, 2.0, 3.0], (3, 3))
+    with pytest.raises(ValueError, match=r"test=0.2 of 3 cells: too few"):
+        nmar.compare(three, "factorization:2", ["linear"], **SMALL)
+
+
+@pytest.mark.parametrize("linkage", [nmar.Free, nmar.Linear, nmar.Compound, nmar.Ignorable])
+def test_a_learned_shift_of_two_levels(cells, linkage):
+    model = fit(cells, linkage=linkage(mean="shift", levels=2), max_iter=4)
+    assert np.all(np.diff(model.bound_trace_) > 0)
+    assert len(model.linkage_.shift) == 2 and model.linkage_.shift[0] == 0.0 != model.linkage_.shift[1]
