@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.special import betaln, gammaln, log_ndtr, psi
 
 from nmar.models.predictive import BinTable
-from nmar.prob.family import family
+from nmar.prob.family import NegativeBinomial, family
+from nmar.prob.family_base import is_count, log_root
 
 Array = NDArray[Any]
 
@@ -169,6 +170,25 @@ def conjugate(name: str) -> Conjugate:
     return LAWS[name]
 
 
+def _gamma_peak(a: float, b: float, y: Array, start: Array) -> Array:
+    """ψ(x + b + 1) − ψ(x) = log(1 + a/y), the equation of a negative binomial."""
+    return NegativeBinomial().peak(b + 1.0, np.log1p(a / y))
+
+
+def _inverse_gaussian_peak(a: float, b: float, y: Array, start: Array) -> Array:
+    """1/x − x/y + E[√(−2θ) | y, x] = 0; the slope falls, since that mean rises by at most 1/(a + y) < 1/y."""
+
+    def slope(x: Array) -> tuple[Array, Array]:
+        z, d, _ = _InverseGaussian._parts(a + y, b + x)
+        return 1.0 / x - x / y + (z + 1.0 / d) / np.sqrt(a + y), -1.0 / x**2 - 1.0 / y + 1.0 / (a + y)
+
+    return log_root(slope, start)
+
+
+# dispersion x at which log p(y | x) is largest with θ integrated out, given a, b, y and a place to start from
+PEAKS = {"gamma": _gamma_peak, "inverse_gaussian": _inverse_gaussian_peak}
+
+
 @dataclass(frozen=True, eq=False)
 class ConjugatePredictive:
     """Cells of one shared θ: p(y | bin) = e^{h(y, κφ)} C(a + y, b + κφ) / C(a, b)."""
@@ -180,14 +200,29 @@ class ConjugatePredictive:
 
     def log_density(self, y: Array, table: BinTable, plugin: bool) -> Array:
         """θ integrated out, or at its mean."""
-        law, x = family(self.name), table.dispersion * table.phi2
+        return self._log_at(y[:, None], table.dispersion * table.phi2, plugin)
+
+    def _log_at(self, y: Array, x: Array, plugin: bool) -> Array:
+        """log p(y) at dispersions x = κφ."""
+        law, own = family(self.name), conjugate(self.name)
         if plugin:
-            return law.log_density(y[:, None], conjugate(self.name).theta(self.a, self.b), x)
-        own = conjugate(self.name)
-        rise = own.log_normaliser(self.a + y[:, None], self.b + x)
-        with np.errstate(invalid="ignore"):
-            found = law.log_base(y[:, None], x) + rise - own.log_normaliser(self.a, self.b)
-        return np.where(np.isnan(found), -np.inf, found)
+            return law.log_density(y, own.theta(self.a, self.b), x)
+        base = law.log_base(y, x)
+        inside = np.isfinite(base)  # elsewhere the normaliser may not exist
+        y, x = np.broadcast_arrays(y, x)
+        rise = own.log_normaliser(self.a + np.where(inside, y, 0.0), self.b + x)
+        return np.where(inside, base + rise - own.log_normaliser(self.a, self.b), -np.inf)
+
+    def ceiling(self, y: Array, table: BinTable, limits: tuple[float, float], plugin: bool) -> Array:
+        """A probability is at most 1; a density has one peak in the dispersion, clipped to the table's range."""
+        law = family(self.name)
+        if law.discrete:
+            return np.where(is_count(y), 0.0, -np.inf)
+        safe = np.where(y > 0.0, y, 1.0)
+        at_mean = law.peak(safe, law.log_partition(conjugate(self.name).theta(self.a, self.b)))
+        best = at_mean if plugin else PEAKS[self.name](self.a, self.b, safe, at_mean)
+        x = np.clip(best, table.dispersion * limits[0], table.dispersion * limits[1])
+        return np.where(y > 0.0, self._log_at(safe, x, plugin), -np.inf)
 
     def moments(self, table: BinTable) -> tuple[Array, Array]:
         """Mean κφ E[Ψ'] and the variance at the posterior mean of θ."""

@@ -38,6 +38,7 @@ class Family(ABC):
     name: ClassVar[str]
     domain: ClassVar[tuple[float, float]] = (-np.inf, np.inf)  # open interval of theta
     learns_dispersion: ClassVar[bool] = True  # kappa is learned unless it is not identified or given
+    discrete: ClassVar[bool] = False  # whether values are counts
     needs_values: ClassVar[bool] = False  # statistics are kept by distinct value of y
     unit_power: ClassVar[float | None] = None  # the dispersion of s·y is s^power that of y; None: counts have no units
     basis: ClassVar[tuple[str, ...]] = ("cells", "psi")
@@ -157,6 +158,8 @@ class PositiveFamily(Family):
 
 class CountFamily(Family):
     """Families on y = 0, 1, 2, ..."""
+
+    discrete: ClassVar[bool] = True
 
     def check_values(self, values: Numbers) -> None:
         super().check_values(values)

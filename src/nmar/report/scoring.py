@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nmar.data.cells import Cells
-from nmar.posterior.posterior import Posterior, blocks, log_density, mean_and_variance, mixed, sample
+from nmar.posterior.mixing import mixtures
+from nmar.posterior.posterior import Posterior, log_density, mean_and_variance, sample
 
 Array = NDArray[Any]
 
@@ -84,8 +85,8 @@ def probability_integral(posterior: Posterior, cells: Cells, seed: int = 0) -> A
     seen = units.to_model(y)
     whole = posterior.law.family.name in ("poisson", "binomial", "negative_binomial")
     out = np.empty(len(y))
-    for block in blocks(len(y)):
-        m = mixed(at.posterior, at.row[block], at.col[block])
+    for m in mixtures(*at):
+        block = m.where
         upper = m.cells.cumulative(seen[block], m.table)
         if upper is None:
             draws = sample(at.posterior, at.row[block], at.col[block], 200, rng)
