@@ -175,9 +175,11 @@ class GammaPoissonPredictive:
 
 def pick(probability: Array, draws: int, rng: np.random.Generator) -> Array:
     """Indices (cells, draws) drawn from each row of ``probability`` (cells, choices)."""
-    edges = np.cumsum(probability, axis=1)
-    uniform = rng.random((len(probability), draws)) * edges[:, -1:]
-    return np.minimum((uniform[:, :, None] > edges[:, None, :]).sum(axis=2), probability.shape[1] - 1)
+    cells, choices = probability.shape
+    edges, row = np.cumsum(probability, axis=1), np.arange(cells)[:, None]
+    edges = edges / edges[:, -1:] + row  # one rising sequence for all rows: no array of cells × draws × choices
+    found = np.searchsorted(edges.ravel(), (rng.random((cells, draws)) + row).ravel()).reshape(cells, draws)
+    return np.clip(found - row * choices, 0, choices - 1)
 
 
 __all__ = ["BinTable", "GammaPoissonPredictive", "NormalPredictive", "Predictive", "pick"]

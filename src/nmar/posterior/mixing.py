@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from nmar.models.predictive import BinTable, Predictive
+from nmar.models.predictive import BinTable, Predictive, pick
 from nmar.prob import counts
 from nmar.prob.linkage import Linkage
 from nmar.prob.pieces import pieces
@@ -55,6 +55,11 @@ class Mixed:
         """log Σ_n p(y | n) P(n | observed), (cells,)."""
         return logsumexp(self.log_weight + self.cells.log_density(y, self.table, plugin), axis=1)
 
+    def cumulative(self, y: Array) -> Array | None:
+        """P(Y ≤ y | observed), (cells,); None where the data model has no closed form."""
+        found = self.cells.cumulative(y, self.table)
+        return None if found is None else np.sum(np.exp(self.log_weight) * found, axis=1)
+
 
 def mixtures(posterior: Posterior, i: Array, j: Array, moments: bool = False) -> Iterator[Mixed]:
     """All cells, some at a time, under the law of an observed cell's events.
@@ -70,6 +75,11 @@ def mixtures(posterior: Posterior, i: Array, j: Array, moments: bool = False) ->
         weigh = _known if linkage.bins == "known" else _closed
         table = posterior.table(None)
         yield Mixed(where, weigh(linkage, rate[where]), posterior.cells(i[where], j[where]), table, rate[where])
+
+
+def draws(m: Mixed, n: int, rng: np.random.Generator) -> Array:
+    """``n`` draws of y for each cell, in the model's units."""
+    return m.cells.sample(pick(np.exp(m.log_weight), n, rng), m.table, rng)
 
 
 def log_mixture(posterior: Posterior, i: Array, j: Array, y: Array, plugin: bool) -> Array:

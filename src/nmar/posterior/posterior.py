@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,16 @@ from numpy.typing import NDArray
 from nmar.data.axis import Axis
 from nmar.models.coupled import Law, Pair, State, join, pattern_of
 from nmar.models.missingness import Pattern, PatternSide
-from nmar.models.predictive import BinTable, Predictive, pick
-from nmar.posterior.mixing import BLOCK, Mixed, log_mixture, mixtures
+from nmar.models.predictive import BinTable, Predictive
+from nmar.posterior.mixing import BLOCK, draws, log_mixture, mixtures
 from nmar.prob.factor import GammaFactor
 from nmar.prob.linkage import Linkage
 from nmar.prob.pieces import pieces
 from nmar.prob.units import Units
 
 Array = NDArray[Any]
+
+DRAWS = 4000  # of a cell, from which quantiles are taken where there is no closed distribution function
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,40 +128,30 @@ def _moments(posterior: Posterior, i: Array, j: Array) -> tuple[Array, Array]:
 
 def sample(posterior: Posterior, i: Array, j: Array, n: int, rng: np.random.Generator) -> Array:
     """Draws from p(y | observed): (cells, n)."""
-    return posterior.units.to_user(_draws(posterior, i, j, n, rng))
-
-
-def _draws(posterior: Posterior, i: Array, j: Array, n: int, rng: np.random.Generator) -> Array:
-    """Draws in the model's units."""
     out = np.empty((len(i), n))
     for m in mixtures(posterior, i, j):
-        bins = pick(np.exp(m.log_weight), n, rng)
-        out[m.where] = m.cells.sample(bins, m.table, rng)
-    return out
+        out[m.where] = draws(m, n, rng)
+    return posterior.units.to_user(out)
 
 
 def quantiles(posterior: Posterior, i: Array, j: Array, levels: tuple[float, ...], seed: int = 0) -> Array:
     """Quantiles of p(y | observed): (cells, levels), by bisection on the distribution function, else from draws."""
     out = np.empty((len(i), len(levels)))
     mean, variance = _moments(posterior, i, j)
+    discrete = posterior.law.family.discrete
+    method: Any = "inverted_cdf" if discrete else "linear"
     for m in mixtures(posterior, i, j):
         at, spread = mean[m.where], np.sqrt(variance[m.where])
-        if m.cells.cumulative(at, m.table) is None:
-            draws = _draws(posterior, i[m.where], j[m.where], 4000, np.random.default_rng(seed))
-            out[m.where] = np.quantile(draws, levels, axis=1).T
+        if m.cumulative(at) is None:
+            drawn = draws(m, DRAWS, np.random.default_rng(seed))
+            out[m.where] = np.quantile(drawn, levels, axis=1, method=method).T
             continue
         for k, level in enumerate(levels):
-            out[m.where, k] = _invert(partial(_mixed_cdf, m), level, at, spread)
-    return np.ceil(out - 1e-6) if posterior.law.family.discrete else posterior.units.to_user(out)
+            out[m.where, k] = _invert(m.cumulative, level, at, spread)
+    return np.ceil(out - 1e-6) if discrete else posterior.units.to_user(out)
 
 
-def _mixed_cdf(m: Mixed, y: Array) -> Array:
-    found = m.cells.cumulative(y, m.table)
-    assert found is not None
-    return np.sum(np.exp(m.log_weight) * found, axis=1)
-
-
-def _invert(cdf: Callable[[Array], Array], level: float, at: Array, spread: Array) -> Array:
+def _invert(cdf: Callable[[Array], Any], level: float, at: Array, spread: Array) -> Array:
     """Bisection, cell by cell, from brackets widened until they hold the level."""
     low, high, width = at - 8.0 * spread - 1e-9, at + 8.0 * spread + 1e-9, 8.0 * spread + 1e-9
     for _ in range(60):
