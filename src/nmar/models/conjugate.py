@@ -34,6 +34,10 @@ class Conjugate(Protocol):
         """E[Ψ'(θ)]."""
         ...
 
+    def spread(self, a: float, b: float) -> tuple[float, float]:
+        """E[Ψ''(θ)] and Var[Ψ'(θ)]: noise of a value at κφ = 1 and uncertainty of its mean; infinite where b ≤ 1."""
+        ...
+
     def log_normaliser(self, a: Any, b: Any) -> Any:
         """log C(a, b) = log ∫ exp(aθ − bΨ(θ)) dθ."""
         ...
@@ -41,6 +45,11 @@ class Conjugate(Protocol):
     def draw(self, a: float, b: float, size: Any, rng: np.random.Generator) -> Array:
         """Draws of θ."""
         ...
+
+
+def _above_one(b: float, numerator: float) -> float:
+    """numerator / (b − 1), or infinity: a moment that exists only where b > 1."""
+    return numerator / (b - 1.0) if b > 1.0 else np.inf
 
 
 class _Poisson:
@@ -54,6 +63,9 @@ class _Poisson:
 
     def slope(self, a: float, b: float) -> float:
         return a / b
+
+    def spread(self, a: float, b: float) -> tuple[float, float]:
+        return a / b, a / b**2
 
     def log_normaliser(self, a: Any, b: Any) -> Any:
         return gammaln(a) - a * np.log(b)
@@ -74,6 +86,9 @@ class _Gamma:
     def slope(self, a: float, b: float) -> float:
         return a / b
 
+    def spread(self, a: float, b: float) -> tuple[float, float]:
+        return _above_one(b, a**2 / b), _above_one(b, a**2 / b**2)
+
     def log_normaliser(self, a: Any, b: Any) -> Any:
         return gammaln(b + 1.0) - (b + 1.0) * np.log(a)
 
@@ -92,6 +107,10 @@ class _Binomial:
 
     def slope(self, a: float, b: float) -> float:
         return a / b
+
+    def spread(self, a: float, b: float) -> tuple[float, float]:
+        failed = a * (b - a) / (b + 1.0)
+        return failed / b, failed / b**2
 
     def log_normaliser(self, a: Any, b: Any) -> Any:
         return betaln(a, b - a)
@@ -112,6 +131,9 @@ class _NegativeBinomial:
 
     def slope(self, a: float, b: float) -> float:
         return a / b
+
+    def spread(self, a: float, b: float) -> tuple[float, float]:
+        return _above_one(b, a * (a + b) / b), _above_one(b, a * (a + b) / b**2)
 
     def log_normaliser(self, a: Any, b: Any) -> Any:
         return betaln(a, b + 1.0)
@@ -142,18 +164,28 @@ class _InverseGaussian:
         _, d, _ = self._parts(a, b)
         return float(np.sqrt(a) / d)
 
+    def spread(self, a: float, b: float) -> tuple[float, float]:
+        # E[1/x³] and Var[1/x] diverge at x = 0 however improbable it is: x below a hundredth of the mode is left out
+        x, mass = self._grid(a, b)
+        mean = float(mass @ (1.0 / x))
+        return float(mass @ x**-3.0), float(mass @ (1.0 / x - mean) ** 2)
+
+    @staticmethod
+    def _grid(a: float, b: float) -> tuple[Array, Array]:
+        """Places x and their probabilities."""
+        top, reach = (b + np.sqrt(b * b + 4.0 * a)) / (2.0 * a), 12.0 / np.sqrt(a)
+        grid = np.linspace(max(top - reach, 0.01 * top), top + reach, 20_001)
+        logs = np.log(grid) + b * grid - 0.5 * a * grid**2
+        mass = np.exp(logs - logs.max())
+        return grid, mass / mass.sum()
+
     def log_normaliser(self, a: Any, b: Any) -> Any:
         z, d, log_cumulative = self._parts(a, b)
         return 0.5 * np.log(2.0 * np.pi) - np.log(a) + 0.5 * z**2 + log_cumulative + np.log(d)
 
     def draw(self, a: float, b: float, size: Any, rng: np.random.Generator) -> Array:
-        # by inversion on a fine grid of the density x exp(bx − ax²/2)
-        top = (b + np.sqrt(b * b + 4.0 * a)) / (2.0 * a)
-        grid = np.linspace(max(top - 12.0 / np.sqrt(a), 0.0), top + 12.0 / np.sqrt(a), 20_001)[1:]
-        logs = np.log(grid) + b * grid - 0.5 * a * grid**2
-        mass = np.cumsum(np.exp(logs - logs.max()))
-        x = np.interp(rng.random(size) * mass[-1], mass, grid)
-        return -0.5 * x**2
+        x, mass = self._grid(a, b)  # by inversion on a fine grid
+        return -0.5 * np.interp(rng.random(size), np.cumsum(mass), x) ** 2
 
 
 LAWS: dict[str, Conjugate] = {
@@ -225,11 +257,11 @@ class ConjugatePredictive:
         return np.where(y > 0.0, self._log_at(safe, x, plugin), -np.inf)
 
     def moments(self, table: BinTable) -> tuple[Array, Array]:
-        """Mean κφ E[Ψ'] and the variance at the posterior mean of θ."""
+        """Mean κφ E[Ψ'] and variance κφ E[Ψ''] + (κφ)² Var[Ψ'], θ's own uncertainty included."""
         x = table.dispersion * table.phi2
         own = conjugate(self.name)
-        mean = x * own.slope(self.a, self.b)
-        variance = family(self.name).variance(own.theta(self.a, self.b), x)
+        noise, unsure = own.spread(self.a, self.b)
+        mean, variance = x * own.slope(self.a, self.b), x * noise + x**2 * unsure
         shape = (self.cells, len(x))
         return np.broadcast_to(mean, shape), np.broadcast_to(variance, shape)
 
