@@ -59,6 +59,10 @@ class Family(ABC):
     def variance(self, theta: Numbers, x: Numbers) -> Array:
         """Return Var[y] = x Psi''(theta)."""
 
+    def natural(self, slope: float) -> float:
+        """Return the theta at which Psi'(theta) is `slope`; families whose dispersion is learned by search have one."""
+        raise NotImplementedError(f"the {self.name} family needs no inverse of its mean")
+
     @abstractmethod
     def sample(self, theta: Numbers, x: Numbers, rng: np.random.Generator) -> Array:
         """Draw one y for each (theta, x)."""
