@@ -11,6 +11,7 @@ from nmar.fit.executor import Serial, threads
 from nmar.fit.run import sweep
 from nmar.fit.start import begin
 from nmar.kernels.choose import choose
+from nmar.models import half_sweep as halves
 from nmar.models.bound import bound
 from nmar.models.context import Context, Observed
 from nmar.models.half_sweep import half_sweep
@@ -213,7 +214,7 @@ def test_shards_of_rows_concatenate_to_the_whole(model, link, trust):
 def test_number_of_threads_changes_no_bit(model, link, monkeypatch):
     if model == "poisson" and link in LEARNED_MEAN:
         link = "free"
-    monkeypatch.setattr(coupled, "BLOCK", 16)
+    monkeypatch.setattr(halves, "BLOCK", 16)
     cells = medium_cells(MODELS[model].family)
     started = problem(model, {**LEARNED, **LEARNED_MEAN}[link], cells)
     assert len(cells.by(0).chunks(16)) > 3
@@ -230,7 +231,7 @@ def test_threads_and_long_lines_with_thinning_and_trust(model, link, trust, monk
     """Blocks of 4 cells: most lines are cut into segments, whose exposures are added in their order."""
     started = problem(model, THINNED[link], medium_cells(MODELS[model].family), trust=trust)
     whole = advanced(started, 1)
-    monkeypatch.setattr(coupled, "BLOCK", 4)
+    monkeypatch.setattr(halves, "BLOCK", 4)
     states = []
     for jobs in (1, 2, 3):
         with threads(jobs) as executor:
@@ -249,7 +250,7 @@ def test_bound_of_long_lines_with_thinning_and_trust(model, link, trust, monkeyp
     started = problem(model, THINNED[link], medium_cells(MODELS[model].family), trust=trust)
     state, found = advanced(started, 1), []
     for size in (1 << 15, 4):
-        monkeypatch.setattr(coupled, "BLOCK", size)
+        monkeypatch.setattr(halves, "BLOCK", size)
         for axis in (0, 1):
             _, info, _ = half_sweep(axis, state, Context(started.observed, started.law, choose("numba"), Serial()))
             found.append(bound(state, info.log_z, started.law, started.observed))
@@ -260,7 +261,7 @@ def test_bound_of_long_lines_with_thinning_and_trust(model, link, trust, monkeyp
 def test_size_of_blocks_changes_rounding_only(model, monkeypatch):
     started = problem(model, LEARNED["linear"], medium_cells(MODELS[model].family))
     whole = advanced(started, 2)
-    monkeypatch.setattr(coupled, "BLOCK", 16)
+    monkeypatch.setattr(halves, "BLOCK", 16)
     blocks = advanced(started, 2)
     shapes = [s.sides[0].pattern.weights.shape for s in (whole, blocks)]
     # c is the best of several points of a flat top, where values that differ by 1e-16 lie 1e-8 apart
@@ -321,7 +322,7 @@ def test_hidden_cells_in_blocks(model, link, trust, monkeypatch):
     started = problem(model, THINNED[link], cells.select(~hide), hidden=cells.select(hide), trust=trust)
     state, found = advanced(started, 1), []
     for size in (1 << 15, 16):
-        monkeypatch.setattr(coupled, "BLOCK", size)
+        monkeypatch.setattr(halves, "BLOCK", size)
         pair, _, _ = half_sweep(0, state, Context(started.observed, started.law, choose("numba"), Serial()))
         found.append(pair.pattern)
     same_bits(found[0], found[1])

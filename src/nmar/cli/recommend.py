@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
         cells = read_known(args.seen, args, known.rows, known.cols)
         seen = cells.align(known.rows, known.cols, unknown="drop").by(0)
     which, score = recommend(known, lines, args.n, args.by, seen)
-    rows, cols = np.repeat(ids, args.n), known.cols.ids[which.ravel()]
-    kept = np.isfinite(score.ravel())
+    rows, cols = np.repeat(ids, which.shape[1]), known.cols.ids[which.ravel()]
+    kept = which.ravel() >= 0
     table = {"row": rows[kept], "col": cols[kept], "score": score.ravel()[kept]}
     if args.output:
         from nmar.data.read import write_frame

@@ -106,7 +106,27 @@ class Asking:
     ) -> tuple[Array, Array]:
         """The ``n`` best columns of each row, by expected value, P(observed), or their product.
 
-        Returns column ids and scores, both (rows, n).
+        Parameters
+        ----------
+        rows : row ids
+        n : columns for each row, at most
+        exclude_seen : leave out columns that were observed in training
+        by : "value" (E[y | observed]), "observed" (P(observed)) or "expected" (their product)
+
+        Returns
+        -------
+        ids, scores : arrays (rows, m), best first
+            m is ``n``, or fewer if no row has so many columns left. A row with fewer than m is filled up with the id
+            None (ids are then an array of objects) and the score NaN.
+
+        Examples
+        --------
+        >>> import nmar
+        >>> cells, _ = nmar.simulate(shape=(20, 8), data=nmar.Effects("rows"), density=0.5, seed=0)
+        >>> model = nmar.CCPF(nmar.Effects("rows"), "ignorable", factors=2, max_iter=5, random_state=0).fit(cells)
+        >>> ids, scores = model.recommend([0, 1], n=2, by="observed")
+        >>> ids.shape, scores.shape
+        ((2, 2), (2, 2))
         """
         known = self._fitted()
         if exclude_seen and not hasattr(self, "_seen"):
@@ -114,4 +134,8 @@ class Asking:
         lines = recommendable(known, np.atleast_1d(np.asarray(rows)))
         seen = self._seen.by(0) if exclude_seen else None
         which, score = recommend(known, lines, n, by, seen)
-        return known.cols.ids[which], score
+        ids = np.asarray(known.cols.ids)[which]
+        if (which < 0).any():
+            ids = ids.astype(object)
+            ids[which < 0] = None
+        return ids, score

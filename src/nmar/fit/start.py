@@ -124,12 +124,9 @@ def _check_trials(law: Law, linkage: Linkage, cells: Cells) -> None:
 
 
 def first_dispersion(law: Law, values: Array) -> float:
-    """Where the dispersion starts: half the variance for the Gaussian, 1 otherwise, or what the model fixes."""
-    given = getattr(law.data, "dispersion", None)
-    if given is not None:
-        return float(given)
+    """Where the dispersion starts: half the variance for the Gaussian, otherwise what the model says, or 1."""
     if law.family.name != "gaussian":
-        return 1.0
+        return law.data.first_dispersion(values)
     return 0.5 * float(np.var(values, dtype=np.float64)) or 1.0
 
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.special import betaln, gammaln, log_ndtr, psi
 
 from nmar.models.predictive import BinTable
-from nmar.prob.family import family
+from nmar.prob.family import NegativeBinomial, family
+from nmar.prob.family_base import is_count, log_root
 
 Array = NDArray[Any]
 
@@ -33,6 +34,10 @@ class Conjugate(Protocol):
         """E[Ψ'(θ)]."""
         ...
 
+    def spread(self, a: float, b: float) -> tuple[float, float]:
+        """E[Ψ''(θ)] and Var[Ψ'(θ)]: noise of a value at κφ = 1 and uncertainty of its mean; infinite where b ≤ 1."""
+        ...
+
     def log_normaliser(self, a: Any, b: Any) -> Any:
         """log C(a, b) = log ∫ exp(aθ − bΨ(θ)) dθ."""
         ...
@@ -40,6 +45,11 @@ class Conjugate(Protocol):
     def draw(self, a: float, b: float, size: Any, rng: np.random.Generator) -> Array:
         """Draws of θ."""
         ...
+
+
+def _above_one(b: float, numerator: float) -> float:
+    """numerator / (b − 1), or infinity: a moment that exists only where b > 1."""
+    return numerator / (b - 1.0) if b > 1.0 else np.inf
 
 
 class _Poisson:
@@ -53,6 +63,9 @@ class _Poisson:
 
     def slope(self, a: float, b: float) -> float:
         return a / b
+
+    def spread(self, a: float, b: float) -> tuple[float, float]:
+        return a / b, a / b**2
 
     def log_normaliser(self, a: Any, b: Any) -> Any:
         return gammaln(a) - a * np.log(b)
@@ -73,6 +86,9 @@ class _Gamma:
     def slope(self, a: float, b: float) -> float:
         return a / b
 
+    def spread(self, a: float, b: float) -> tuple[float, float]:
+        return _above_one(b, a**2 / b), _above_one(b, a**2 / b**2)
+
     def log_normaliser(self, a: Any, b: Any) -> Any:
         return gammaln(b + 1.0) - (b + 1.0) * np.log(a)
 
@@ -91,6 +107,10 @@ class _Binomial:
 
     def slope(self, a: float, b: float) -> float:
         return a / b
+
+    def spread(self, a: float, b: float) -> tuple[float, float]:
+        failed = a * (b - a) / (b + 1.0)
+        return failed / b, failed / b**2
 
     def log_normaliser(self, a: Any, b: Any) -> Any:
         return betaln(a, b - a)
@@ -111,6 +131,9 @@ class _NegativeBinomial:
 
     def slope(self, a: float, b: float) -> float:
         return a / b
+
+    def spread(self, a: float, b: float) -> tuple[float, float]:
+        return _above_one(b, a * (a + b) / b), _above_one(b, a * (a + b) / b**2)
 
     def log_normaliser(self, a: Any, b: Any) -> Any:
         return betaln(a, b + 1.0)
@@ -141,18 +164,28 @@ class _InverseGaussian:
         _, d, _ = self._parts(a, b)
         return float(np.sqrt(a) / d)
 
+    def spread(self, a: float, b: float) -> tuple[float, float]:
+        # E[1/x³] and Var[1/x] diverge at x = 0 however improbable it is: x below a hundredth of the mode is left out
+        x, mass = self._grid(a, b)
+        mean = float(mass @ (1.0 / x))
+        return float(mass @ x**-3.0), float(mass @ (1.0 / x - mean) ** 2)
+
+    @staticmethod
+    def _grid(a: float, b: float) -> tuple[Array, Array]:
+        """Places x and their probabilities."""
+        top, reach = (b + np.sqrt(b * b + 4.0 * a)) / (2.0 * a), 12.0 / np.sqrt(a)
+        grid = np.linspace(max(top - reach, 0.01 * top), top + reach, 20_001)
+        logs = np.log(grid) + b * grid - 0.5 * a * grid**2
+        mass = np.exp(logs - logs.max())
+        return grid, mass / mass.sum()
+
     def log_normaliser(self, a: Any, b: Any) -> Any:
         z, d, log_cumulative = self._parts(a, b)
         return 0.5 * np.log(2.0 * np.pi) - np.log(a) + 0.5 * z**2 + log_cumulative + np.log(d)
 
     def draw(self, a: float, b: float, size: Any, rng: np.random.Generator) -> Array:
-        # by inversion on a fine grid of the density x exp(bx − ax²/2)
-        top = (b + np.sqrt(b * b + 4.0 * a)) / (2.0 * a)
-        grid = np.linspace(max(top - 12.0 / np.sqrt(a), 0.0), top + 12.0 / np.sqrt(a), 20_001)[1:]
-        logs = np.log(grid) + b * grid - 0.5 * a * grid**2
-        mass = np.cumsum(np.exp(logs - logs.max()))
-        x = np.interp(rng.random(size) * mass[-1], mass, grid)
-        return -0.5 * x**2
+        x, mass = self._grid(a, b)  # by inversion on a fine grid
+        return -0.5 * np.interp(rng.random(size), np.cumsum(mass), x) ** 2
 
 
 LAWS: dict[str, Conjugate] = {
@@ -169,6 +202,25 @@ def conjugate(name: str) -> Conjugate:
     return LAWS[name]
 
 
+def _gamma_peak(a: float, b: float, y: Array, start: Array) -> Array:
+    """ψ(x + b + 1) − ψ(x) = log(1 + a/y), the equation of a negative binomial."""
+    return NegativeBinomial().peak(b + 1.0, np.log1p(a / y))
+
+
+def _inverse_gaussian_peak(a: float, b: float, y: Array, start: Array) -> Array:
+    """1/x − x/y + E[√(−2θ) | y, x] = 0; the slope falls, since that mean rises by at most 1/(a + y) < 1/y."""
+
+    def slope(x: Array) -> tuple[Array, Array]:
+        z, d, _ = _InverseGaussian._parts(a + y, b + x)
+        return 1.0 / x - x / y + (z + 1.0 / d) / np.sqrt(a + y), -1.0 / x**2 - 1.0 / y + 1.0 / (a + y)
+
+    return log_root(slope, start)
+
+
+# dispersion x at which log p(y | x) is largest with θ integrated out, given a, b, y and a place to start from
+PEAKS = {"gamma": _gamma_peak, "inverse_gaussian": _inverse_gaussian_peak}
+
+
 @dataclass(frozen=True, eq=False)
 class ConjugatePredictive:
     """Cells of one shared θ: p(y | bin) = e^{h(y, κφ)} C(a + y, b + κφ) / C(a, b)."""
@@ -180,21 +232,36 @@ class ConjugatePredictive:
 
     def log_density(self, y: Array, table: BinTable, plugin: bool) -> Array:
         """θ integrated out, or at its mean."""
-        law, x = family(self.name), table.dispersion * table.phi2
+        return self._log_at(y[:, None], table.dispersion * table.phi2, plugin)
+
+    def _log_at(self, y: Array, x: Array, plugin: bool) -> Array:
+        """log p(y) at dispersions x = κφ."""
+        law, own = family(self.name), conjugate(self.name)
         if plugin:
-            return law.log_density(y[:, None], conjugate(self.name).theta(self.a, self.b), x)
-        own = conjugate(self.name)
-        rise = own.log_normaliser(self.a + y[:, None], self.b + x)
-        with np.errstate(invalid="ignore"):
-            found = law.log_base(y[:, None], x) + rise - own.log_normaliser(self.a, self.b)
-        return np.where(np.isnan(found), -np.inf, found)
+            return law.log_density(y, own.theta(self.a, self.b), x)
+        base = law.log_base(y, x)
+        inside = np.isfinite(base)  # elsewhere the normaliser may not exist
+        y, x = np.broadcast_arrays(y, x)
+        rise = own.log_normaliser(self.a + np.where(inside, y, 0.0), self.b + x)
+        return np.where(inside, base + rise - own.log_normaliser(self.a, self.b), -np.inf)
+
+    def ceiling(self, y: Array, table: BinTable, limits: tuple[float, float], plugin: bool) -> Array:
+        """A probability is at most 1; a density has one peak in the dispersion, clipped to the table's range."""
+        law = family(self.name)
+        if law.discrete:
+            return np.where(is_count(y), 0.0, -np.inf)
+        safe = np.where(y > 0.0, y, 1.0)
+        at_mean = law.peak(safe, law.log_partition(conjugate(self.name).theta(self.a, self.b)))
+        best = at_mean if plugin else PEAKS[self.name](self.a, self.b, safe, at_mean)
+        x = np.clip(best, table.dispersion * limits[0], table.dispersion * limits[1])
+        return np.where(y > 0.0, self._log_at(safe, x, plugin), -np.inf)
 
     def moments(self, table: BinTable) -> tuple[Array, Array]:
-        """Mean κφ E[Ψ'] and the variance at the posterior mean of θ."""
+        """Mean κφ E[Ψ'] and variance κφ E[Ψ''] + (κφ)² Var[Ψ'], θ's own uncertainty included."""
         x = table.dispersion * table.phi2
         own = conjugate(self.name)
-        mean = x * own.slope(self.a, self.b)
-        variance = family(self.name).variance(own.theta(self.a, self.b), x)
+        noise, unsure = own.spread(self.a, self.b)
+        mean, variance = x * own.slope(self.a, self.b), x * noise + x**2 * unsure
         shape = (self.cells, len(x))
         return np.broadcast_to(mean, shape), np.broadcast_to(variance, shape)
 

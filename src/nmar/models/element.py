@@ -20,6 +20,8 @@ from nmar.models.conjugate import ConjugatePredictive, conjugate
 from nmar.models.predictive import BinTable, NormalPredictive
 from nmar.models.protocol import DataModel, Features, KnownLines, Precision, Start
 from nmar.prob.factor import GammaFactor
+from nmar.prob.family import family
+from nmar.prob.learn_dispersion import first_dispersion
 from nmar.prob.statistics import Statistics
 
 Array = NDArray[Any]
@@ -68,7 +70,7 @@ class Element(Everywhere):
     ----------
     likelihood : family
     trials : κ of the binomial
-    strength : prior weight b in units of one observation at κ = 1
+    strength : prior weight of θ in observations (binomial: in trials)
     """
 
     likelihood: str
@@ -85,12 +87,19 @@ class Element(Everywhere):
         """κ where it is given."""
         return None if self.trials is None else float(self.trials)
 
+    def first_dispersion(self, values: Array) -> float:
+        """Where κ starts: the trials, or the best κ of values that share one θ."""
+        return float(self.trials or first_dispersion(family(self.likelihood), values))
+
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """A prior with the mean of the data and the weight of ``strength`` observations."""
         total, count = float(np.sum(cells.values, dtype=np.float64)), cells.n_observed
-        kappa = float(self.trials or 1)
-        level = min(max(total / count / kappa, 1e-6), 1.0 - 1e-6 if self.trials is not None else np.inf)
-        prior = (self.strength * level, self.strength)
+        kappa = self.first_dispersion(cells.by(lead).values)
+        level = max(total / count, 1e-6) / kappa
+        weight = self.strength * kappa
+        if self.trials is not None:
+            level, weight = min(max(level, 1e-6), 1.0 - 1e-6), self.strength
+        prior = (weight * level, weight)
         posterior = (prior[0] + total, prior[1] + kappa * count)
         if self.trials is not None:  # success probability below 1 also where counts multiply the trials
             posterior = (posterior[0], max(posterior[1], 2.0 * posterior[0]))

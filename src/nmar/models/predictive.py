@@ -1,7 +1,7 @@
 """What a data model says about single cells once it is fitted: densities, moments and draws, bin by bin of n.
 
 A bin of the count posterior has a mean scale φ1, a mean shift δ and a dispersion factor φ2 (:class:`BinTable`).
-All methods return (cells, bins) arrays; posterior/predict.py mixes them over n ~ ZTP(Λ) (theory.md, Prediction).
+All methods return (cells, bins) arrays; posterior/mixing.py mixes them over n ~ ZTP(Λ) (theory.md, Prediction).
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp, ndtr
+
+from nmar.prob.family_base import is_count
 
 Array = NDArray[Any]
 
@@ -30,6 +32,17 @@ class Predictive(Protocol):
 
     def log_density(self, y: Array, table: BinTable, plugin: bool) -> Array:
         """log p(y | bin), the data model's posterior integrated out, or plugged in by its mean."""
+        ...
+
+    def ceiling(self, y: Array, table: BinTable, limits: tuple[float, float], plugin: bool) -> Array:
+        """A bound on ``log_density`` over all bins there could be, (cells,); −inf where no bin can have that value.
+
+        Parameters
+        ----------
+        y, plugin : as for ``log_density``
+        table : some of the bins
+        limits : smallest and largest φ2 of all bins
+        """
         ...
 
     def moments(self, table: BinTable) -> tuple[Array, Array]:
@@ -67,6 +80,16 @@ class NormalPredictive:
         mean, variance = self._parts(table, plugin)
         log = -0.5 * np.log(2.0 * np.pi * variance) - 0.5 * (y[:, None, None] - mean) ** 2 / variance
         return logsumexp(log + self._weights()[:, :, None], axis=1)
+
+    def ceiling(self, y: Array, table: BinTable, limits: tuple[float, float], plugin: bool) -> Array:
+        """The density at its best variance; where bins differ in the mean, as if y were the mean of the narrowest."""
+        low, high = (table.dispersion * phi for phi in limits)
+        if np.any(table.phi1 != 1.0) or np.any(table.delta != 0.0):
+            return np.full(len(y), -0.5 * np.log(2.0 * np.pi * low))
+        noise = 0.0 if plugin else self.variance
+        square = (y[:, None] - self.mean) ** 2
+        variance = np.clip(square, noise + low, noise + high)
+        return logsumexp(-0.5 * (np.log(2.0 * np.pi * variance) + square / variance) + self._weights(), axis=1)
 
     def moments(self, table: BinTable) -> tuple[Array, Array]:
         """By the laws of total expectation and variance over components."""
@@ -120,6 +143,10 @@ class GammaPoissonPredictive:
             log = log - size * np.log1p(mean / size) + y * (np.log(mean) - np.log(size + mean))
         return logsumexp(log + self._weights()[:, :, None], axis=1)
 
+    def ceiling(self, y: Array, table: BinTable, limits: tuple[float, float], plugin: bool) -> Array:
+        """A probability is at most 1."""
+        return np.where(is_count(y), 0.0, -np.inf)
+
     def moments(self, table: BinTable) -> tuple[Array, Array]:
         """Mean φm, variance φm + φ²v, and the spread between components."""
         weight = np.exp(self._weights())[:, :, None]
@@ -148,9 +175,11 @@ class GammaPoissonPredictive:
 
 def pick(probability: Array, draws: int, rng: np.random.Generator) -> Array:
     """Indices (cells, draws) drawn from each row of ``probability`` (cells, choices)."""
-    edges = np.cumsum(probability, axis=1)
-    uniform = rng.random((len(probability), draws)) * edges[:, -1:]
-    return np.minimum((uniform[:, :, None] > edges[:, None, :]).sum(axis=2), probability.shape[1] - 1)
+    cells, choices = probability.shape
+    edges, row = np.cumsum(probability, axis=1), np.arange(cells)[:, None]
+    edges = edges / edges[:, -1:] + row  # one rising sequence for all rows: no array of cells × draws × choices
+    found = np.searchsorted(edges.ravel(), (rng.random((cells, draws)) + row).ravel()).reshape(cells, draws)
+    return np.clip(found - row * choices, 0, choices - 1)
 
 
 __all__ = ["BinTable", "GammaPoissonPredictive", "NormalPredictive", "Predictive", "pick"]

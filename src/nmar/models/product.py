@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.data.cells import Cells
+from nmar.data.cells import Cells, Compressed
 from nmar.kernels.spec import Expectation, Kernels
 from nmar.models.predictive import GammaPoissonPredictive
 from nmar.models.protocol import DataModel, Features, Start
@@ -79,11 +79,15 @@ class Product(DataModel):
         return True
 
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
-        """Both sides near the level that gives the mean value, with random parts that break the symmetry."""
-        level = np.sqrt(max(float(np.mean(cells.values)), 1e-3) / self.rank)
+        """The means of the lines, shared at random among the components on the leading side alone.
+
+        Products then start at the best that one component can do, whatever the scale of the counts: from lines that
+        are random on both sides, updates need more sweeps the larger the counts are.
+        """
+        overall = max(float(np.mean(cells.values, dtype=np.float64)), 1e-3)
         sides: dict[int, ProductSide] = {}
         for axis in (lead, 1 - lead):
-            sides[axis] = self._start(cells.shape[axis], axis, level, rng)
+            sides[axis] = self._start(cells.by(axis), axis, overall, None if axis != lead else rng)
         return Start(sides[0], sides[1], None)
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
@@ -98,13 +102,22 @@ class Product(DataModel):
             sides.append(ProductSide(factor, self._scale(factor)))
         return Start(sides[0], sides[1], None)
 
-    def _start(self, n: int, axis: int, level: float, rng: np.random.Generator) -> ProductSide:
+    def _start(self, lines: Compressed, axis: int, overall: float, rng: np.random.Generator | None) -> ProductSide:
+        """Lines whose products are (row mean)(column mean)/overall; equal shares where no generator is given."""
+        n = len(lines.indptr) - 1
         if self.known[axis]:
             return self._known(n)
-        if any(self.known):
-            level = level**2
-        shape = self.shape + rng.gamma(10.0, 0.1, (n, self.rank))
-        weights = GammaFactor(shape, shape / (level * rng.gamma(20.0, 0.05, (n, self.rank))))
+        total = np.bincount(np.repeat(np.arange(n), np.diff(lines.indptr)), lines.values, n)
+        level = (total + overall) / (np.diff(lines.indptr) + 1.0)  # as if each line had one more cell
+        if not self.known[1 - axis]:
+            level = level * np.sqrt(self.rank / overall)  # both sides alike: so are their priors
+        share = np.full((n, self.rank), 1.0 / self.rank)
+        if rng is not None:
+            alike = max(10.0, self.shape)  # as different as the prior has components, or less
+            share = rng.gamma(alike, 1.0, share.shape)
+            share = share / share.sum(axis=1, keepdims=True)
+        shape = self.shape + 1.0 + total[:, None] / self.rank
+        weights = GammaFactor(shape, shape / (level[:, None] * share))
         return ProductSide(weights, self._scale(weights))
 
     def _known(self, n: int) -> ProductSide:

@@ -131,6 +131,10 @@ class DataModel(ABC):
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """Start from the training cells; ``lead`` is the axis that sweeps update first."""
 
+    def first_dispersion(self, values: Array) -> float:
+        """Where κ of a scalar family starts, given the training values."""
+        return 1.0
+
     @abstractmethod
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
         """Sides drawn from the prior, without uncertainty: for simulation."""

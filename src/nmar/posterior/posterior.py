@@ -6,21 +6,19 @@ probability of being observed (theory.md, Prediction). Cells are handled in bloc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from nmar.data.axis import Axis
 from nmar.models.law import Law
 from nmar.models.missingness import Pattern, PatternSide
-from nmar.models.predictive import BinTable, Predictive, pick
+from nmar.models.predictive import BinTable, Predictive
 from nmar.models.state import Side, State, join
-from nmar.prob import counts
+from nmar.posterior.mixing import BLOCK, draws, log_mixture, mixtures
 from nmar.prob.factor import GammaFactor
 from nmar.prob.linkage import Linkage
 from nmar.prob.pieces import pieces
@@ -28,7 +26,7 @@ from nmar.prob.units import Units
 
 Array = NDArray[Any]
 
-BLOCK = 1 << 14  # cells handled at a time
+DRAWS = 4000  # of a cell, from which quantiles are taken where there is no closed distribution function
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +71,7 @@ class Posterior:
         """E[Λ_ij] = Σ_k E[u_ik] E[v_jk], not s: the expected count, not its geometric mean."""
         u, v = (side.pattern.weights for side in self.state.sides)
         out = np.empty(len(i))
-        for block in blocks(len(i)):
+        for block in pieces(len(i), BLOCK):
             a, b = u.take(i[block]).mean, v.take(j[block]).mean
             out[block] = np.einsum("pk,pk->p", a, b, dtype=np.float64)
         return np.maximum(out, 1e-300)
@@ -98,50 +96,6 @@ def _unseen(side: PatternSide, law: Pattern) -> PatternSide:
     return PatternSide(weights, law.activity(weights))
 
 
-def blocks(total: int) -> Iterator[slice]:
-    """Slices that cover ``range(total)``."""
-    return pieces(total, BLOCK)
-
-
-@dataclass(frozen=True, eq=False)
-class Mixed:
-    """A block of cells ready for mixing over n: log prior weight of every bin and what the data model says."""
-
-    log_weight: Array  # (cells, B) log P(bin | observed)
-    cells: Predictive
-    table: BinTable
-
-
-def mixed(posterior: Posterior, i: Array, j: Array) -> Mixed:
-    """Weights of the bins under the law of an observed cell's events at E Λ, or at Λ̄ for the control.
-
-    For open tables the count runs as far as the Poisson law has mass above 1e-12 in every cell of the block,
-    and twice as far again, so that outliers that favour large counts are summed too.
-    """
-    shared, linkage = posterior.state.shared, posterior.state.shared.linkage
-    rate = posterior.rates(i, j)
-    kind, size, thinning = linkage.bins, linkage.size, linkage.events
-    if kind == "known":
-        return _known(posterior, i, j, rate)
-    if shared.rate is not None:
-        rate = np.full(len(i), shared.rate)
-    if kind == "open":
-        size = counts.open_size(thinning * float(rate.max(initial=0.0)))
-    bins = size or shared.table_size
-    log_weight, _ = counts.log_weights(np.log(rate), kind, bins, thinning, linkage.starts, linkage.tail_shares)
-    log_weight = log_weight - counts.log_truncation(rate, thinning)[:, None]
-    return Mixed(log_weight, posterior.cells(i, j), posterior.table(size if kind == "open" else None))
-
-
-def _known(posterior: Posterior, i: Array, j: Array, rate: Array) -> Mixed:
-    """Two-stage baseline: the bin of a cell is known from its rate."""
-    linkage: Any = posterior.state.shared.linkage
-    group = linkage.group(rate)
-    log_weight = np.full((len(i), linkage.size), -np.inf)
-    log_weight[np.arange(len(i)), group] = 0.0
-    return Mixed(log_weight, posterior.cells(i, j), posterior.table(None))
-
-
 def log_density(posterior: Posterior, i: Array, j: Array, y: Array, plugin: bool = False) -> Array:
     """log p(y_ij | observed), cell by cell: log Σ_n p(y | n) P(n | observed).
 
@@ -150,12 +104,9 @@ def log_density(posterior: Posterior, i: Array, j: Array, y: Array, plugin: bool
     plugin : bool
         True: the paper's L_NM, the data model at its posterior mean; False: its uncertainty integrated out.
     """
-    out, units = np.empty(len(y)), posterior.units
-    seen = units.to_model(np.asarray(y, np.float64))
-    for block in blocks(len(y)):
-        m = mixed(posterior, i[block], j[block])
-        out[block] = logsumexp(m.log_weight + m.cells.log_density(seen[block], m.table, plugin), axis=1)
-    return out + units.log_jacobian()
+    units = posterior.units
+    found = log_mixture(posterior, i, j, units.to_model(np.asarray(y, np.float64)), plugin)
+    return found + units.log_jacobian()
 
 
 def mean_and_variance(posterior: Posterior, i: Array, j: Array) -> tuple[Array, Array]:
@@ -167,55 +118,41 @@ def mean_and_variance(posterior: Posterior, i: Array, j: Array) -> tuple[Array, 
 def _moments(posterior: Posterior, i: Array, j: Array) -> tuple[Array, Array]:
     """Mean and variance in the model's units."""
     mean, variance = np.empty(len(i)), np.empty(len(i))
-    for block in blocks(len(i)):
-        m = mixed(posterior, i[block], j[block])
+    for m in mixtures(posterior, i, j, moments=True):
         weight = np.exp(m.log_weight)
         at, spread = m.cells.moments(m.table)
         overall = np.sum(weight * at, axis=1)
-        mean[block] = overall
-        variance[block] = np.sum(weight * (spread + (at - overall[:, None]) ** 2), axis=1)
+        mean[m.where] = overall
+        variance[m.where] = np.sum(weight * (spread + (at - overall[:, None]) ** 2), axis=1)
     return mean, variance
 
 
 def sample(posterior: Posterior, i: Array, j: Array, n: int, rng: np.random.Generator) -> Array:
     """Draws from p(y | observed): (cells, n)."""
-    return posterior.units.to_user(_draws(posterior, i, j, n, rng))
-
-
-def _draws(posterior: Posterior, i: Array, j: Array, n: int, rng: np.random.Generator) -> Array:
-    """Draws in the model's units."""
     out = np.empty((len(i), n))
-    for block in blocks(len(i)):
-        m = mixed(posterior, i[block], j[block])
-        bins = pick(np.exp(m.log_weight), n, rng)
-        out[block] = m.cells.sample(bins, m.table, rng)
-    return out
+    for m in mixtures(posterior, i, j):
+        out[m.where] = draws(m, n, rng)
+    return posterior.units.to_user(out)
 
 
 def quantiles(posterior: Posterior, i: Array, j: Array, levels: tuple[float, ...], seed: int = 0) -> Array:
     """Quantiles of p(y | observed): (cells, levels), by bisection on the distribution function, else from draws."""
     out = np.empty((len(i), len(levels)))
     mean, variance = _moments(posterior, i, j)
-    for block in blocks(len(i)):
-        m = mixed(posterior, i[block], j[block])
-        at, spread = mean[block], np.sqrt(variance[block])
-        if m.cells.cumulative(at, m.table) is None:
-            draws = _draws(posterior, i[block], j[block], 4000, np.random.default_rng(seed))
-            out[block] = np.quantile(draws, levels, axis=1).T
+    discrete = posterior.law.family.discrete
+    method: Any = "inverted_cdf" if discrete else "linear"
+    for m in mixtures(posterior, i, j):
+        at, spread = mean[m.where], np.sqrt(variance[m.where])
+        if m.cumulative(at) is None:
+            drawn = draws(m, DRAWS, np.random.default_rng(seed))
+            out[m.where] = np.quantile(drawn, levels, axis=1, method=method).T
             continue
         for k, level in enumerate(levels):
-            out[block, k] = _invert(partial(_mixed_cdf, m), level, at, spread)
-    whole = posterior.law.family.name in ("poisson", "binomial", "negative_binomial")
-    return np.ceil(out - 1e-6) if whole else posterior.units.to_user(out)
+            out[m.where, k] = _invert(m.cumulative, level, at, spread)
+    return np.ceil(out - 1e-6) if discrete else posterior.units.to_user(out)
 
 
-def _mixed_cdf(m: Mixed, y: Array) -> Array:
-    found = m.cells.cumulative(y, m.table)
-    assert found is not None
-    return np.sum(np.exp(m.log_weight) * found, axis=1)
-
-
-def _invert(cdf: Callable[[Array], Array], level: float, at: Array, spread: Array) -> Array:
+def _invert(cdf: Callable[[Array], Any], level: float, at: Array, spread: Array) -> Array:
     """Bisection, cell by cell, from brackets widened until they hold the level."""
     low, high, width = at - 8.0 * spread - 1e-9, at + 8.0 * spread + 1e-9, 8.0 * spread + 1e-9
     for _ in range(60):

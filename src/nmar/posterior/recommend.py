@@ -21,21 +21,28 @@ def recommendable(posterior: Posterior, rows: Any) -> Array:
 
 
 def recommend(posterior: Posterior, lines: Array, n: int, by: str, seen: Compressed | None) -> tuple[Array, Array]:
-    """Positions and scores (lines, n) of the best columns, best first; seen ones left out if given."""
+    """Positions and scores of the best columns of each line, best first; seen ones left out if given.
+
+    Both are (lines, m), m the number of columns of the line that has most to offer, at most ``n``. Where a line has
+    fewer the rest of its positions are −1 and the scores NaN.
+    """
     if by not in CRITERIA:
         raise ValueError(f"by={by!r}; use one of {', '.join(map(repr, CRITERIA))}")
     count = len(posterior.cols)
     if not 1 <= n <= count:
         raise ValueError(f"n={n}; give a number from 1 to the {count} columns there are")
-    which, scores = np.empty((len(lines), n), np.int64), np.empty((len(lines), n))
-    every = np.arange(count)
+    which, scores = np.full((len(lines), n), -1), np.full((len(lines), n), np.nan)
+    longest = 0
     for k, line in enumerate(lines):
-        score = _score(posterior, np.full(count, line), every, by)
+        offered = np.ones(count, bool)
         if seen is not None:
-            score[seen.indices[seen.indptr[line] : seen.indptr[line + 1]]] = -np.inf
+            offered[seen.indices[seen.indptr[line] : seen.indptr[line + 1]]] = False
+        cols = np.flatnonzero(offered)
+        score = _score(posterior, np.full(len(cols), line), cols, by)
         best = np.argsort(-score, kind="stable")[:n]
-        which[k], scores[k] = best, score[best]
-    return which, scores
+        which[k, : len(best)], scores[k, : len(best)] = cols[best], score[best]
+        longest = max(longest, len(best))
+    return which[:, :longest], scores[:, :longest]
 
 
 def _score(posterior: Posterior, i: Array, j: Array, by: str) -> Array:

@@ -13,6 +13,7 @@ Enters: log rates and the expected log density of every bin. Leaves: log normali
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ Array = NDArray[Any]
 
 EPSILON = 1e-12  # relative mass that an open sum may leave out (float64)
 WHOLE = np.ones(1)  # shares where there is no tail beside the count
+MOST = 1 << 20  # counts that an open sum may have
 SMALL = 1e-8  # below this rate the first term of each series is exact to double precision
 
 
@@ -257,6 +259,28 @@ def complete(log_rate: Array, log_z: Array, ceiling: Array, size: int, thinning:
     return inside & (left <= np.log(EPSILON) + log_z)
 
 
-def open_size(rate: float) -> int:
-    """Counts to sum for Poisson rates up to ``rate``: far beyond the law's own tail, for the sake of outliers."""
-    return int(np.ceil(2.0 * rate + 20.0 * np.sqrt(rate + 1.0) + 60.0))
+def open_size(rate: float, thinning: float = 1.0, table: Callable[[int], Array] = np.ones, most: int = MOST) -> int:
+    """Counts to sum so that less than ``EPSILON`` of Σ_n w_n φ(n)² is left out at this rate and at smaller ones.
+
+    Parameters
+    ----------
+    rate : largest rate g of recorded events
+    thinning : s
+    table : φ(1..n) of a given n; ones for the mass alone, the linkage's tables for second moments
+    most : the answer where more counts than that would be needed
+
+    The weights, and tables that rise, have falling ratios, so that what is left out is below a geometric series. A
+    table that goes up and down is replaced by its running maximum.
+    """
+    size = min(64, most)
+    while True:
+        grown = np.maximum.accumulate(np.maximum(table(size), 1.0))
+        terms = np.arange(1, size + 1) * np.log(rate) - log_factorials(size + 1, thinning)[1:] + 2.0 * np.log(grown)
+        ratio = terms[-1] - terms[-2]
+        if ratio < 0.0:
+            left = terms[-1] + ratio - np.log(-np.expm1(ratio))
+            if left <= np.log(EPSILON) + logsumexp(terms):
+                return size
+        if size >= most:
+            return most
+        size = min(2 * size, most)

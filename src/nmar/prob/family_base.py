@@ -38,6 +38,7 @@ class Family(ABC):
     name: ClassVar[str]
     domain: ClassVar[tuple[float, float]] = (-np.inf, np.inf)  # open interval of theta
     learns_dispersion: ClassVar[bool] = True  # kappa is learned unless it is not identified or given
+    discrete: ClassVar[bool] = False  # whether values are counts
     needs_values: ClassVar[bool] = False  # statistics are kept by distinct value of y
     whole_dispersion: ClassVar[bool] = False  # the dispersion is a number of trials
     unit_power: ClassVar[float | None] = None  # the dispersion of s·y is s^power that of y; None: counts have no units
@@ -58,6 +59,10 @@ class Family(ABC):
     @abstractmethod
     def variance(self, theta: Numbers, x: Numbers) -> Array:
         """Return Var[y] = x Psi''(theta)."""
+
+    def natural(self, slope: float) -> float:
+        """Return the theta at which Psi'(theta) is `slope`; families whose dispersion is learned by search have one."""
+        raise NotImplementedError(f"the {self.name} family needs no inverse of its mean")
 
     @abstractmethod
     def sample(self, theta: Numbers, x: Numbers, rng: np.random.Generator) -> Array:
@@ -162,6 +167,8 @@ class PositiveFamily(Family):
 
 class CountFamily(Family):
     """Families on y = 0, 1, 2, ..."""
+
+    discrete: ClassVar[bool] = True
 
     def check_values(self, values: Numbers) -> None:
         super().check_values(values)

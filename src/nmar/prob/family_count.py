@@ -131,6 +131,9 @@ class NegativeBinomial(CountFamily):
     def mean(self, theta: Numbers, x: Numbers) -> Array:
         return np.asarray(x, dtype=float) / np.expm1(-np.asarray(theta, dtype=float))
 
+    def natural(self, slope: float) -> float:
+        return -float(np.log1p(1.0 / slope))
+
     def variance(self, theta: Numbers, x: Numbers) -> Array:
         return -self.mean(theta, x) / np.expm1(np.asarray(theta, dtype=float))
 

@@ -138,6 +138,9 @@ class Gamma(PositiveFamily):
     def mean(self, theta: Numbers, x: Numbers) -> Array:
         return -np.asarray(x, dtype=float) / np.asarray(theta, dtype=float)
 
+    def natural(self, slope: float) -> float:
+        return -1.0 / slope
+
     def variance(self, theta: Numbers, x: Numbers) -> Array:
         return np.asarray(x, dtype=float) / np.square(np.asarray(theta, dtype=float))
 
@@ -176,6 +179,9 @@ class InverseGaussian(PositiveFamily):
 
     def mean(self, theta: Numbers, x: Numbers) -> Array:
         return np.asarray(x, dtype=float) * (-2 * np.asarray(theta, dtype=float)) ** -0.5
+
+    def natural(self, slope: float) -> float:
+        return -0.5 / slope**2
 
     def variance(self, theta: Numbers, x: Numbers) -> Array:
         return np.asarray(x, dtype=float) * (-2 * np.asarray(theta, dtype=float)) ** -1.5

@@ -7,14 +7,16 @@ inverse-gamma prior, in closed form for the Gaussian and by a 1-d search in its 
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from nmar.prob.family_base import Family, log_root
 from nmar.prob.statistics import Array, Statistics
 
-__all__ = ["PRIOR_RATE", "PRIOR_SHAPE", "best_dispersion", "log_prior_dispersion", "value_at"]
+__all__ = ["PRIOR_RATE", "PRIOR_SHAPE", "best_dispersion", "first_dispersion", "log_prior_dispersion", "value_at"]
 
 PRIOR_SHAPE = 1.01  # inverse gamma prior of the dispersion, a0
 PRIOR_RATE = 1.0  # b0
+LOG_KAPPA = (-7.0, 23.0)  # where a first kappa is looked for
 
 
 def log_prior_dispersion(family: Family, dispersion: float) -> float:
@@ -48,3 +50,24 @@ def best_dispersion(family: Family, stats: Statistics, table: Array, present: fl
     found = float(log_root(slope, np.asarray(present)))
     better = value_at(family, stats, table, found) > value_at(family, stats, table, present)
     return found if better else present
+
+
+def first_dispersion(family: Family, values: Array) -> float:
+    """Return the kappa at which values that share one natural parameter are most probable; 1 where it is not learned.
+
+    Kappa and the natural parameter are learned in turn, and the larger kappa the smaller their steps: from 1 a fit of
+    values that hardly differ would need thousands of sweeps to get there.
+    """
+    if not family.learns_dispersion:
+        return 1.0
+    values = np.asarray(values, dtype=float)
+    stats = family.collect(values, 0.0, 0.0, np.ones((len(values), 1)))
+    mean, count = max(float(values.mean()), 1e-6), len(values)
+
+    def loss(log_kappa: float) -> float:
+        kappa = float(np.exp(log_kappa))
+        theta = family.natural(mean / kappa)
+        fit = count * (mean * theta - kappa * float(family.log_partition(theta)))
+        return -(value_at(family, stats, np.ones(1), kappa) + fit)
+
+    return float(np.exp(minimize_scalar(loss, bounds=LOG_KAPPA, method="bounded").x))

@@ -216,7 +216,7 @@ class Linkage:
 
     def _summed(self, rate: Array) -> Array:
         """Return E[phi2] by a sum over bins, open ones as far as the Poisson law of all events has mass."""
-        size = self.size or counts.open_size(self.events * float(rate.max(initial=0.0)))
+        size = self.size or counts.open_size(float(rate.max(initial=TINY_RATE)), self.events, self.table)
         flat = rate.ravel()
         log_w, _ = counts.log_weights(np.log(flat), self.bins, size, self.events, self.starts, self.tail_shares)
         weight = np.exp(log_w - counts.log_truncation(flat, self.events)[:, None])

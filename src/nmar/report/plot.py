@@ -47,9 +47,17 @@ def heteroscedasticity(result: Any, ax: Any = None, **settings: Any) -> Any:
     return figures.heteroscedasticity(found.bins, ax)
 
 
-def calibration(model: Any, cells: Any, ax: Any = None) -> Any:
-    """How often central prediction intervals hold the value, less what they promise; give held-out cells."""
-    return figures.calibration([("model", curves.calibration(model, as_cells(cells)))], ax)
+def calibration(model: Any, cells: Any, ax: Any = None, random_state: Any = 0) -> Any:
+    """How often central prediction intervals hold the value, less what they promise; give held-out cells.
+
+    Parameters
+    ----------
+    model : fitted model
+    cells : held-out cells
+    ax : matplotlib Axes, optional
+    random_state : seed of the randomised probability integrals of counts
+    """
+    return figures.calibration([("model", curves.calibration(model, as_cells(cells), random_state))], ax)
 
 
 def trace(model: Any, ax: Any = None) -> Any:

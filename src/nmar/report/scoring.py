@@ -13,9 +13,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nmar.data.cells import Cells
-from nmar.posterior.posterior import Posterior, blocks, log_density, mean_and_variance, mixed, sample
+from nmar.fit.start import seed_sequence
+from nmar.posterior.mixing import draws, mixtures
+from nmar.posterior.posterior import Posterior, log_density, mean_and_variance
 
 Array = NDArray[Any]
+
+DRAWS = 200  # of a cell, among which its value is ranked
 
 
 def as_cells(X: Any, argument: str = "cells") -> Cells:
@@ -72,32 +76,37 @@ def score(posterior: Posterior, cells: Cells) -> Scores:
     return Scores(log_density(*at, y), log_density(*at, y, plugin=True), (y - mean) ** 2)
 
 
-def probability_integral(posterior: Posterior, cells: Cells, seed: int = 0) -> Array:
-    """P(Y ≤ y | observed) of each cell: uniform if the model is right.
+def probability_integral(posterior: Posterior, cells: Cells, random_state: Any = 0) -> Array:
+    """P(Y ≤ y | observed) of each cell, randomised: uniform if the model is right.
 
-    Count families are randomised within the step of their distribution function; a model without a closed
-    form is ranked among 200 draws.
+    Parameters
+    ----------
+    posterior, cells : a fitted model and held-out cells
+    random_state : seed
+
+    Counts get a uniform number between P(Y < y) and P(Y ≤ y). Where there is no closed distribution function the cell
+    is ranked among ``DRAWS`` draws, ties broken at random and the rank spread over its step, which is uniform too.
     """
     at, y = locate(posterior, cells), np.asarray(cells.values, np.float64)
-    rng = np.random.default_rng(seed)
-    units = posterior.units
-    seen = units.to_model(y)
-    whole = posterior.law.family.name in ("poisson", "binomial", "negative_binomial")
-    out = np.empty(len(y))
-    for block in blocks(len(y)):
-        m = mixed(at.posterior, at.row[block], at.col[block])
-        upper = m.cells.cumulative(seen[block], m.table)
+    rng = np.random.default_rng(seed_sequence(random_state))
+    seen, out = posterior.units.to_model(y), np.empty(len(y))
+    for m in mixtures(*at):
+        upper = m.cumulative(seen[m.where])
         if upper is None:
-            draws = sample(at.posterior, at.row[block], at.col[block], 200, rng)
-            out[block] = np.mean(draws < y[block, None] + 1e-12 * units.scale, axis=1)
-            continue
-        weight = np.exp(m.log_weight)
-        out[block] = np.sum(weight * upper, axis=1)
-        if whole:
-            lower = m.cells.cumulative(seen[block] - 1.0, m.table)
-            below = np.sum(weight * lower, axis=1)
-            out[block] = below + rng.random(len(below)) * (out[block] - below)
+            drawn = draws(m, DRAWS, rng)
+            out[m.where] = _rank(seen[m.where], drawn, rng)
+        elif posterior.law.family.discrete:
+            lower = m.cumulative(seen[m.where] - 1.0)
+            out[m.where] = lower + rng.random(len(upper)) * (upper - lower)
+        else:
+            out[m.where] = upper
     return np.clip(out, 0.0, 1.0)
+
+
+def _rank(y: Array, drawn: Array, rng: np.random.Generator) -> Array:
+    """Where y lies among n draws of its cell: (#{below} + U (1 + #{equal})) / (n + 1)."""
+    below, equal = np.sum(drawn < y[:, None], axis=1), np.sum(drawn == y[:, None], axis=1)
+    return (below + rng.random(len(y)) * (1.0 + equal)) / (drawn.shape[1] + 1.0)
 
 
 def coverage(probability: Array, levels: Array) -> Array:

@@ -1,0 +1,195 @@
+"""The sum over counts behind every prediction: which cells are summed together and how far (theory.md, Prediction).
+
+Enters: a posterior and positions of cells. Leaves: the log probability of every bin of their counts with what the data
+model says of each bin, block by block. Tables with a bin for every count ("open") go on until what is left out is
+negligible for the question: the probability of the counts for draws and distribution functions, second moments for
+moments, and for a density the stopping rule of the count posterior, value by value.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from nmar.models.predictive import BinTable, Predictive, pick
+from nmar.prob import counts
+from nmar.prob.linkage import Linkage
+from nmar.prob.pieces import pieces
+
+if TYPE_CHECKING:
+    from nmar.posterior.posterior import Posterior
+
+Array = NDArray[Any]
+
+BLOCK = 1 << 14  # cells handled at a time
+ROOM = 1 << 20  # numbers in a table of cells × open bins, where it has more than one cell
+MOST = counts.MOST  # counts of an open table
+
+
+@dataclass(frozen=True, eq=False)
+class Mixed:
+    """Some cells ready for mixing over n.
+
+    Attributes
+    ----------
+    where : positions of the cells among those asked for
+    log_weight : (cells, B) log P(bin | observed)
+    cells : what the data model says
+    table : the tables of the bins
+    rate : (cells,) E Λ, or Λ̄ for the control
+    """
+
+    where: Array
+    log_weight: Array
+    cells: Predictive
+    table: BinTable
+    rate: Array
+
+    def log_density(self, y: Array, plugin: bool) -> Array:
+        """log Σ_n p(y | n) P(n | observed), (cells,)."""
+        return logsumexp(self.log_weight + self.cells.log_density(y, self.table, plugin), axis=1)
+
+    def cumulative(self, y: Array) -> Array | None:
+        """P(Y ≤ y | observed), (cells,); None where the data model has no closed form."""
+        found = self.cells.cumulative(y, self.table)
+        return None if found is None else np.sum(np.exp(self.log_weight) * found, axis=1)
+
+
+def mixtures(posterior: Posterior, i: Array, j: Array, moments: bool = False) -> Iterator[Mixed]:
+    """All cells, some at a time, under the law of an observed cell's events.
+
+    ``moments`` asks open tables to go so far that second moments are complete, not only probabilities.
+    """
+    linkage, rate = posterior.state.shared.linkage, _rates(posterior, i, j)
+    if linkage.bins == "open":
+        yield from _open_mixtures(posterior, i, j, rate, _size_at(linkage, moments))
+        return
+    for block in pieces(len(i), BLOCK):
+        where = np.arange(block.start, block.stop)
+        weigh = _known if linkage.bins == "known" else _closed
+        table = posterior.table(None)
+        yield Mixed(where, weigh(linkage, rate[where]), posterior.cells(i[where], j[where]), table, rate[where])
+
+
+def draws(m: Mixed, n: int, rng: np.random.Generator) -> Array:
+    """``n`` draws of y for each cell, in the model's units."""
+    return m.cells.sample(pick(np.exp(m.log_weight), n, rng), m.table, rng)
+
+
+def log_mixture(posterior: Posterior, i: Array, j: Array, y: Array, plugin: bool) -> Array:
+    """log p(y | observed) of each cell, in the model's units; open sums run until the stopping rule is met."""
+    out = np.empty(len(y))
+    short, size = [np.empty(0, np.int64)], 0
+    for m in mixtures(posterior, i, j):
+        out[m.where] = m.log_density(y[m.where], plugin)
+        left = m.where[~_complete(posterior, m, y[m.where], out[m.where], plugin)]
+        if len(left):
+            short.append(left)
+            size = max(size, m.log_weight.shape[1])
+    _extend(posterior, (i, j, y), out, np.concatenate(short), size, plugin)
+    return out
+
+
+def _extend(
+    posterior: Posterior, asked: tuple[Array, Array, Array], out: Array, short: Array, size: int, plugin: bool
+) -> None:
+    """Sum cells whose rule was not met over tables twice as long, again and again; say so where it is never met."""
+    while len(short) and size < MOST:
+        size = min(2 * size, MOST)
+        i, j, y = (part[short] for part in asked)
+        left = []
+        for m in _open_mixtures(posterior, i, j, _rates(posterior, i, j), _always(size)):
+            out[short[m.where]] = m.log_density(y[m.where], plugin)
+            left.append(short[m.where[~_complete(posterior, m, y[m.where], out[short[m.where]], plugin)]])
+        short = np.concatenate(left)
+    if len(short):
+        worst = float(posterior.units.to_user(asked[2][short[0]]))
+        warnings.warn(
+            f"the log density of {len(short)} of {len(out)} cells (one has the value {worst:g}) was summed over {MOST}"
+            " counts and needs more, so that it is too low; look at those values, which are far from all the model"
+            " expects, or use a linkage with a closed table, such as 'free'",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _always(size: int) -> Callable[[float], int]:
+    """So many counts at any rate."""
+    return lambda rate: size
+
+
+def _complete(posterior: Posterior, m: Mixed, y: Array, log_density: Array, plugin: bool) -> Array:
+    """Whether the sum of each cell has all that matters."""
+    linkage = posterior.state.shared.linkage
+    if linkage.bins != "open":
+        return np.ones(len(y), bool)
+    ceiling = m.cells.ceiling(y, m.table, linkage.limits, plugin)
+    log_z = log_density + counts.log_truncation(m.rate, linkage.events)
+    return counts.complete(np.log(m.rate), log_z, ceiling, m.log_weight.shape[1], linkage.events)
+
+
+def _rates(posterior: Posterior, i: Array, j: Array) -> Array:
+    """E Λ of each cell, or Λ̄ for the control."""
+    shared = posterior.state.shared
+    if shared.rate is None or shared.linkage.bins == "known":
+        return posterior.rates(i, j)
+    return np.full(len(i), shared.rate)
+
+
+def _closed(linkage: Linkage, rate: Array) -> Array:
+    """log P(bin | observed) of tables with finitely many bins."""
+    size, shares = linkage.size, linkage.tail_shares
+    assert size is not None
+    log_weight, _ = counts.log_weights(np.log(rate), linkage.bins, size, linkage.events, linkage.starts, shares)
+    return log_weight - counts.log_truncation(rate, linkage.events)[:, None]
+
+
+def _known(linkage: Any, rate: Array) -> Array:
+    """Two-stage baseline: the bin of a cell is known from its rate."""
+    log_weight = np.full((len(rate), linkage.size), -np.inf)
+    log_weight[np.arange(len(rate)), linkage.group(rate)] = 0.0
+    return log_weight
+
+
+def _size_at(linkage: Linkage, moments: bool) -> Callable[[float], int]:
+    """How many counts to sum at a given rate; a location table by a factor is part of second moments too."""
+
+    def tables(size: int) -> Array:
+        phi1, _ = linkage.mean_tables(size)
+        return np.maximum(linkage.bin_table(size), np.abs(phi1))
+
+    def size_at(rate: float) -> int:
+        size = counts.open_size(rate, linkage.events, tables if moments else np.ones, MOST)
+        if size == MOST:
+            warnings.warn(
+                f"a cell has a rate of {rate:g} and its counts need a table longer than {MOST}, at which it is cut;"
+                " use a linkage with a closed table, such as 'free'",
+                UserWarning,
+                stacklevel=5,
+            )
+        return size
+
+    return size_at
+
+
+def _open_mixtures(
+    posterior: Posterior, i: Array, j: Array, rate: Array, size_at: Callable[[float], int]
+) -> Iterator[Mixed]:
+    """Cells of like rates together, those with the largest first, so that few cells have long tables."""
+    linkage = posterior.state.shared.linkage
+    order = np.argsort(-rate, kind="stable")
+    start = 0
+    while start < len(order):
+        size = size_at(float(rate[order[start]]))
+        where = order[start : start + min(max(ROOM // size, 1), BLOCK)]
+        at = rate[where]
+        log_weight, _ = counts.log_weights(np.log(at), "open", size, linkage.events)
+        log_weight = log_weight - counts.log_truncation(at, linkage.events)[:, None]
+        yield Mixed(where, log_weight, posterior.cells(i[where], j[where]), posterior.table(size), at)
+        start += len(where)

@@ -1,0 +1,129 @@
+"""Recommendations, draws and quantiles against brute force on tiny fitted models."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+import nmar
+from nmar.posterior.posterior import DRAWS, log_density, quantiles
+
+VALUES = np.array(
+    [
+        [1.0, 4.0, np.nan, 3.0, np.nan],
+        [2.0, np.nan, 5.0, 2.0, 4.0],
+        [3.0, 2.0, 1.0, np.nan, 1.0],
+        [np.nan, 1.0, 2.0, 2.0, np.nan],
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def model():
+    settings = {"factors": 2, "max_iter": 5, "n_jobs": 1, "random_state": 0}
+    return nmar.CCPF(nmar.Factorization(2), "linear", **settings).fit(nmar.Cells.from_dense(VALUES))
+
+
+def ranked(model, row, by, exclude_seen=True):
+    """All columns of a row, best first, one by one."""
+    found = []
+    for col in range(VALUES.shape[1]):
+        if exclude_seen and np.isfinite(VALUES[row, col]):
+            continue
+        value, chance = model.predict_entries([row], [col])[0], model.observed_probability([row], [col])[0]
+        found.append(({"value": value, "observed": chance, "expected": value * chance}[by], col))
+    return sorted(found, reverse=True)
+
+
+@pytest.mark.parametrize("by", ["value", "observed", "expected"])
+@pytest.mark.parametrize("exclude_seen", [True, False])
+def test_recommendations_are_the_best_columns(model, by, exclude_seen):
+    for row in range(len(VALUES)):
+        expected = ranked(model, row, by, exclude_seen)
+        cols, scores = model.recommend([row], n=len(expected), by=by, exclude_seen=exclude_seen)
+        np.testing.assert_array_equal(cols[0], [col for _, col in expected])
+        np.testing.assert_allclose(scores[0], [score for score, _ in expected], rtol=1e-12)
+
+
+def test_no_more_than_the_unseen_columns_are_recommended(model):
+    """Rows 0 and 3 have two unseen columns, rows 1 and 2 one."""
+    cols, scores = model.recommend([0], n=4)
+    assert cols.shape == scores.shape == (1, 2)
+    assert np.all(np.isnan(VALUES[0, cols[0]])) and np.all(np.isfinite(scores))
+    cols, scores = model.recommend([0, 1], n=4)
+    assert cols.shape == scores.shape == (2, 2)
+    assert cols[1, 1] is None and np.isnan(scores[1, 1])
+    assert [cols[1, 0]] == [col for _, col in ranked(model, 1, "value")]
+    cols, _ = model.recommend([0, 3], n=2)
+    assert cols.dtype == model.posterior_.cols.ids.dtype
+
+
+# --- draws and quantiles --------------------------------------------------------------------------------------------
+
+KINDS = {
+    "gaussian": (nmar.Factorization(2), "linear"),
+    "gaussian-open": (nmar.Factorization(2), nmar.Geometric(0.3)),
+    "poisson": (nmar.Factorization(2, family="poisson"), "ignorable"),
+    "poisson-constant": (nmar.Constant("poisson"), "compound"),
+    "binomial-constant": (nmar.Constant("binomial", trials=5), "ignorable"),
+    "gamma-constant": (nmar.Constant("gamma"), "linear"),
+    "inverse-gaussian-constant": (nmar.Constant("inverse_gaussian"), "free"),
+}
+COUNTS = ("poisson", "poisson-constant", "binomial-constant")
+CELL = ([0], [2])
+LEVELS = (0.05, 0.3, 0.5, 0.95)
+
+
+@cache
+def fitted(kind):
+    data, link = KINDS[kind]
+    settings = {"factors": 2, "max_iter": 5, "starts": 1, "n_jobs": 1, "random_state": 0}
+    return nmar.CCPF(data, link, **settings).fit(nmar.Cells.from_dense(VALUES))
+
+
+@cache
+def distribution(kind):
+    """Places and P(Y ≤ place) of one unseen cell, summed from densities alone."""
+    model = fitted(kind)
+    if kind in COUNTS:
+        places = np.arange(0.0, 400.0)
+    else:
+        places = np.linspace(-60.0, 70.0, 260_001) if "gauss" in kind[:5] else np.geomspace(1e-5, 1e5, 200_001)
+    at = np.zeros(len(places), int)
+    density = np.exp(log_density(model.posterior_, at, at + 2, places))
+    if kind in COUNTS:
+        mass = np.cumsum(density)
+    else:
+        mass = np.append(0.0, np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(places)))
+    assert mass[-1] == pytest.approx(1.0, abs=1e-4)
+    return places, mass
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_draws_have_the_distribution_of_the_densities(kind):
+    """200,000 draws: the largest distance of the two distribution functions, at a chance of 1e-3."""
+    drawn = np.sort(fitted(kind).sample(*CELL, n=200_000, seed=3)[0])
+    places, mass = distribution(kind)
+    if kind in COUNTS:
+        assert np.array_equal(drawn, np.round(drawn))
+        found = np.searchsorted(drawn, places, side="right") / len(drawn)
+        assert np.abs(found - mass).max() < 1.95 / np.sqrt(len(drawn))
+    else:
+        assert kstest(np.interp(drawn, places, mass), "uniform").statistic < 1.95 / np.sqrt(len(drawn))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_quantiles_invert_the_distribution_function(kind):
+    model, (places, mass) = fitted(kind), distribution(kind)
+    found = quantiles(model.posterior_, *(np.array(part) for part in CELL), LEVELS)[0]
+    off = 4.0 * np.sqrt(np.multiply(LEVELS, np.subtract(1.0, LEVELS)) / DRAWS) if "constant" in kind else 1e-5
+    if kind in COUNTS:  # the smallest count with so much mass up to it
+        assert np.array_equal(found, np.round(found))
+        at = found.astype(int)
+        assert np.all(mass[at] >= LEVELS - np.asarray(off))
+        assert np.all(np.where(at > 0, mass[np.maximum(at - 1, 0)], 0.0) < LEVELS + np.asarray(off))
+    else:
+        assert np.all(np.abs(np.interp(found, places, mass) - LEVELS) < off)
+    low, high = model.interval(*CELL, level=0.9)
+    assert (low[0], high[0]) == (found[0], found[-1])
