@@ -7,11 +7,13 @@ Leaves: the linkage and dispersion that maximise :func:`objective`, which never 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from nmar.prob.family_base import Family
 from nmar.prob.family_real import Gaussian
-from nmar.prob.learn_dispersion import log_prior_dispersion, value_at
+from nmar.prob.learn_dispersion import PRIOR_RATE, log_prior_dispersion, value_at
 from nmar.prob.learn_linkage import learn_mean
 from nmar.prob.linkage_base import Linkage
 from nmar.prob.statistics import Statistics
@@ -77,7 +79,20 @@ def _reduce(linkage: Linkage, family: Family, stats: Statistics) -> Statistics:
     """Return statistics whose only unknowns are the dispersions of the bins."""
     if not isinstance(family, Gaussian):
         return stats
-    return family.residual(stats, *linkage.mean_tables(stats.size))
+    return _positive(family.residual(stats, *linkage.mean_tables(stats.size)))
+
+
+def _positive(stats: Statistics) -> Statistics:
+    """Return the statistics with no sum of squares below 0: rounding is taken off, and refused where it is large."""
+    cells, residual = stats.vectors
+    if residual.min() >= 0.0:
+        return stats
+    if residual.min() < -PRIOR_RATE:  # more than the prior of sigma^2 holds: there would be no best table
+        raise FloatingPointError(
+            f"a sum of squared residuals is {residual.min():.3g}: the square of a value is so large that rounding takes"
+            " the rest; check the data for outliers and drop or clip them, or use dtype='float64', not 'float32'"
+        )
+    return replace(stats, vectors=np.stack([cells, np.maximum(residual, 0.0)]))
 
 
 def event_rate(mean_count: float, thinning: float = 1.0) -> float:

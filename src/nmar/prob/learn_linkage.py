@@ -219,11 +219,6 @@ def _more(damping: float, hessian: Array) -> float:
 
 def _newton_step(gradient: Array, hessian: Array, damping: float) -> tuple[Array, float]:
     """A step of at most 2 in every coordinate, and the damping at which the matrix was positive definite."""
-    if not (np.all(np.isfinite(gradient)) and np.all(np.isfinite(hessian))):
-        raise FloatingPointError(
-            "the table of the linkage has no finite optimum: a value is so extreme that sums of squares lose the rest;"
-            " check the data for outliers and drop or clip them, or use dtype='float64' where it is 'float32'"
-        )
     while True:
         try:
             factor = cho_factor(-hessian + damping * np.eye(gradient.size))
