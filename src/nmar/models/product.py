@@ -116,7 +116,7 @@ class Product(DataModel):
             alike = max(10.0, self.shape)  # as different as the prior has components, or less
             share = rng.gamma(alike, 1.0, share.shape)
             share = share / share.sum(axis=1, keepdims=True)
-        shape = self.shape + 1.0 + total[:, None] / self.rank
+        shape = np.repeat(self.shape + 1.0 + total[:, None] / self.rank, self.rank, axis=1)
         weights = GammaFactor(shape, shape / (level[:, None] * share))
         return ProductSide(weights, self._scale(weights))
 
