@@ -17,13 +17,14 @@ from nmar.estimators.hooks import CallbackSupport, sweep_hooks, with_callbacks
 from nmar.estimators.learned import Learned
 from nmar.fit.callbacks import Callback, Control, signals
 from nmar.fit.checkpoint import checkpoint as open_checkpoint
+from nmar.fit.finish import Fitted
 from nmar.fit.foldin import fold_in, loadings
 from nmar.fit.grow import go_on
 from nmar.fit.options import Options, recommended
 from nmar.fit.schedule import Minibatch, is_stream
 from nmar.fit.stop import StopRule
 from nmar.fit.stream import train_stream
-from nmar.fit.train import Fitted, train
+from nmar.fit.train import train
 from nmar.models.settings import Factorization
 from nmar.posterior.store import load as load_record
 from nmar.posterior.store import save as save_record
@@ -199,7 +200,8 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
                 if not (options.solver == "minibatch" or isinstance(options.solver, Minibatch)):
                     raise ValueError("a stream of batches needs solver='minibatch'")
                 fitted = train_stream(X, options, control)
-                self.__dict__.pop("_seen", None)
+                for name in ("_seen", "_hidden"):
+                    self.__dict__.pop(name, None)
             else:
                 fitted = self._train(as_cells(X), options, control, (valid, hidden), (checkpoint, every, resume))
         self._keep(fitted)
@@ -212,7 +214,7 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         kept = open_checkpoint(*keep, options, cells, valid, hidden)
         with progress(self.verbose, options.stop.max_iter) as watch:
             fitted = train(cells, options, valid, hidden, watch, control, kept)
-        self._seen, self._hidden = cells, hidden
+        self._seen, self._hidden = cells, tuple(part for part in (valid, hidden) if part is not None)
         return fitted
 
     def partial_fit(self, X: Any, y: None = None, *, sweeps: int = 20, duplicates: str = "last") -> Self:
@@ -230,7 +232,11 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         The first call is a :meth:`fit`. Later ones keep every cell seen so far and sweep on from the present model,
         so nothing is forgotten; memory and time of a call grow with all cells, not with the new ones. Ten slices of
         MovieLens-1M end within a few thousandths of a nat of one fit on everything (docs/experiments/solvers.md).
-        A loaded model holds no cells: fit again, or fold in.
+        Cells that were hidden, or that the fit was stopped on, stay hidden until they are given here. What was taken
+        from the cells (sums, priors by moments, predictions of a regressor) is taken from all of them; values stay in
+        the units of the first ones. New columns of a :class:`Regression`, and new lines with features of a
+        :class:`Regressor`, need theirs: ``set_params(data=…)`` first. A loaded model holds no cells: fit again, or
+        fold in.
         """
         cells = as_cells(X)
         if not hasattr(self, "posterior_"):
@@ -242,7 +248,7 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         everything = self._seen.concat(cells, duplicates=duplicates)  # type: ignore[arg-type]
         control = Control()
         with signals(control):
-            fitted = go_on(self.posterior_, everything, options, control)
+            fitted = go_on(self.posterior_, everything, options, self.__dict__.get("_hidden", ()), control)
         self._keep(fitted)
         self._seen = everything
         return self

@@ -8,14 +8,14 @@ import numpy as np
 
 from nmar.fit.callbacks import Control
 from nmar.fit.executor import threads
+from nmar.fit.finish import Fitted, finish
 from nmar.fit.options import Options
-from nmar.fit.run import Progress, run
+from nmar.fit.run import Progress
 from nmar.fit.schedule import Minibatch, Source, Stream, check_streams
 from nmar.fit.start import begin
-from nmar.fit.train import Fitted, check_cells, fixed_seed
+from nmar.fit.starts import Job
+from nmar.fit.train import check_cells, fixed_seed
 from nmar.kernels.choose import choose
-from nmar.models.coupled import Around
-from nmar.posterior.posterior import Posterior
 
 
 def train_stream(source: Source, options: Options, control: Control | None = None) -> Fitted:
@@ -25,7 +25,7 @@ def train_stream(source: Source, options: Options, control: Control | None = Non
     used: the posterior's rows are those of the last batch, and any others are folded in when they are asked about.
     """
     method = options.method if isinstance(options.method, Minibatch) else Minibatch()
-    stream, control = Stream(method, source), control or Control()
+    stream = Stream(method, source)
     first = stream.first
     check_cells(first)
     pattern = options.pattern if options.prior == "robust" else options.pattern.as_in_paper(first)
@@ -42,12 +42,7 @@ def train_stream(source: Source, options: Options, control: Control | None = Non
     )
     check_streams(problem.law)
     rule = replace(options.stop, max_iter=min(options.stop.max_iter, stream.passes), tol=0.0)
-
-    def after(now: Progress) -> Progress:
-        control.tell(now)
-        return now
-
     with threads(options.n_jobs) as executor:
-        around = Around(problem.observed, problem.law, choose(options.backend), executor)
-        fit = run(Progress(problem.state), around, rule, after, stream, control)
-    return Fitted(Posterior(problem.law, fit.state, stream.rows, first.cols), fit.trace, fit.reason)
+        job = Job(options, first, None, None, choose(options.backend), executor, None, control or Control())
+        fitted = finish(job, problem.law, problem.observed, Progress(problem.state), (stream, rule))
+    return replace(fitted, posterior=replace(fitted.posterior, rows=stream.rows))

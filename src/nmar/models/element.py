@@ -87,14 +87,23 @@ class Element(Everywhere):
 
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """A prior with the mean of the data and the weight of ``strength`` observations."""
-        total, count = float(np.sum(cells.values, dtype=np.float64)), cells.n_observed
-        kappa = float(self.trials or 1)
-        level = min(max(total / count / kappa, 1e-6), 1.0 - 1e-6 if self.trials is not None else np.inf)
-        prior = (self.strength * level, self.strength)
-        posterior = (prior[0] + total, prior[1] + kappa * count)
+        prior, total = self._from_cells(cells)
+        posterior = (prior[0] + total, prior[1] + float(self.trials or 1) * cells.n_observed)
         if self.trials is not None:  # success probability below 1 also where counts multiply the trials
             posterior = (posterior[0], max(posterior[1], 2.0 * posterior[0]))
         return self._ones(cells.shape, ConjugateShared(prior, posterior, total))
+
+    def _from_cells(self, cells: Cells) -> tuple[tuple[float, float], float]:
+        """The prior, and the sum of the values."""
+        total = float(np.sum(cells.values, dtype=np.float64))
+        level = total / cells.n_observed / float(self.trials or 1)
+        level = min(max(level, 1e-6), 1.0 - 1e-6 if self.trials is not None else np.inf)
+        return (self.strength * level, self.strength), total
+
+    def reread(self, shared: ConjugateShared, cells: Cells, rows: KnownLines, cols: KnownLines) -> ConjugateShared:
+        """Prior and sum of all cells; the posterior follows with the next sweep."""
+        prior, total = self._from_cells(cells)
+        return replace(shared, prior=prior, total=total)
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
         """θ known: a posterior as sure as a billion observations of a typical value."""
@@ -135,7 +144,6 @@ class NormalShared:
     mean: float
     variance: float
     precision: GammaFactor | None
-    cells: float  # number of training cells
 
 
 @dataclass(frozen=True)
@@ -164,11 +172,11 @@ class NormalElement(Everywhere):
         if self.normal_gamma:
             shape = self.shape + 0.5 * (1.0 + count)
             factor = GammaFactor(np.array([shape]), np.array([shape * spread]))
-        return self._ones(cells.shape, NormalShared(float(values.mean()), spread / count, factor, count))
+        return self._ones(cells.shape, NormalShared(float(values.mean()), spread / count, factor))
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
         """μ = 1, known."""
-        return self._ones(shape, NormalShared(1.0, 0.0, None, 0.0))
+        return self._ones(shape, NormalShared(1.0, 0.0, None))
 
     def _moments(self, shared: NormalShared) -> tuple[float, float]:
         return shared.mean, shared.mean**2 + shared.variance
