@@ -35,11 +35,11 @@ class CtrlC:
         self.after, self.armed, self.hits = after, after == 0, 0
         plain = Serial.map
 
-        def interrupted(executor, task, blocks):
+        def interrupted(executor, task, common, parts):
             if self.armed:
                 self.armed, self.hits = False, self.hits + 1
                 signal.raise_signal(signal.SIGINT)
-            return plain(executor, task, blocks)
+            return plain(executor, task, common, parts)
 
         monkeypatch.setattr(Serial, "map", interrupted)
 
@@ -203,7 +203,7 @@ def test_pending_tasks_are_given_up_and_running_ones_not_waited_for():
         yield from ((k, k + 1) for k in range(50))
         handed_out.set()
 
-    def task(block):
+    def task(common, block):
         handed_out.wait()
         begun.append(block)
         if block == (0, 1):
@@ -211,6 +211,6 @@ def test_pending_tasks_are_given_up_and_running_ones_not_waited_for():
         ended.append(free.wait(5.0))
 
     with pytest.raises(KeyboardInterrupt), threads(2) as executor:
-        executor.map(task, blocks())
+        executor.map(task, None, blocks())
     free.set()  # a pool that waits for its tasks has waited for this
     assert len(begun) <= 2 and all(ended)

@@ -17,13 +17,14 @@ from nmar.estimators.hooks import CallbackSupport, sweep_hooks, with_callbacks
 from nmar.estimators.learned import Learned
 from nmar.fit.callbacks import Callback, Control
 from nmar.fit.checkpoint import checkpoint as open_checkpoint
+from nmar.fit.finish import Fitted, Interrupted
 from nmar.fit.foldin import fold_in, loadings
 from nmar.fit.grow import go_on
 from nmar.fit.options import Options, recommended
 from nmar.fit.schedule import Minibatch, is_stream
 from nmar.fit.stop import StopRule
 from nmar.fit.stream import train_stream
-from nmar.fit.train import Fitted, Interrupted, train
+from nmar.fit.train import train
 from nmar.models.settings import Factorization, check_choice
 from nmar.posterior.store import load as load_record
 from nmar.posterior.store import save as save_record
@@ -226,9 +227,11 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
             with progress(self.verbose, options.stop.max_iter) as watch:
                 return train(cells, options, judging, away, watch, control, kept)
 
-        return self._learn(learn, cells, on_interrupt)
+        return self._learn(learn, (cells, tuple(part for part in (judging, away) if part is not None)), on_interrupt)
 
-    def _learn(self, fit: Callable[[], Fitted], cells: Cells | None, on_interrupt: OnInterrupt) -> Self:
+    def _learn(
+        self, fit: Callable[[], Fitted], read: tuple[Cells, tuple[Cells, ...]] | None, on_interrupt: OnInterrupt
+    ) -> Self:
         """Fit, and keep what came of it and the cells it came from; what an interrupted fit has is kept as well."""
         stopped: Interrupted | None = None
         try:
@@ -236,10 +239,11 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         except Interrupted as interrupt:
             fitted, stopped = interrupt.fitted, interrupt
         self._keep(fitted)
-        if cells is None:
-            self.__dict__.pop("_seen", None)
+        if read is None:
+            for name in ("_seen", "_hidden"):
+                self.__dict__.pop(name, None)
         else:
-            self._seen = cells
+            self._seen, self._hidden = read
         if stopped is not None and on_interrupt == "raise":
             raise stopped
         return self
@@ -268,7 +272,11 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         The first call is a :meth:`fit`. Later ones keep every cell seen so far and sweep on from the present model,
         so nothing is forgotten; memory and time of a call grow with all cells, not with the new ones. Ten slices of
         MovieLens-1M end within a few thousandths of a nat of one fit on everything (docs/experiments/solvers.md).
-        A loaded model holds no cells: fit again, or fold in.
+        Cells that were hidden, or that the fit was stopped on, stay hidden until they are given here. What was taken
+        from the cells (sums, priors by moments, predictions of a regressor) is taken from all of them; values stay in
+        the units of the first ones. New columns of a :class:`Regression`, and new lines with features of a
+        :class:`Regressor`, need theirs: ``set_params(data=…)`` first. A loaded model holds no cells: fit again, or
+        fold in.
         """
         check_choice("on_interrupt", on_interrupt, ON_INTERRUPT)
         cells = as_cells(X)
@@ -279,7 +287,12 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         options = self._options()
         options = replace(options, stop=replace(options.stop, max_iter=min(sweeps, options.stop.max_iter)))
         everything = self._seen.concat(cells, duplicates=duplicates)  # type: ignore[arg-type]
-        return self._learn(lambda: go_on(self.posterior_, everything, options), everything, on_interrupt)
+        hidden = self.__dict__.get("_hidden", ())
+
+        def learn() -> Fitted:
+            return go_on(self.posterior_, everything, options, hidden)
+
+        return self._learn(learn, (everything, hidden), on_interrupt)
 
     def fold_in(self, X: Any, axis: Literal["rows", "cols"] = "rows") -> CCPF:
         """A model of new rows (or columns) given the fitted columns (or rows), which stay as they are.

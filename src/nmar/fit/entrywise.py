@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.data.cells import Cells
 from nmar.fit.run import Memory, unit_term
 from nmar.models.bilinear import Bilinear
 from nmar.models.bound import bound
@@ -49,8 +50,8 @@ class Entrywise:
 
     Notes
     -----
-    Rows scale by the number of columns and columns by the number of rows. The data model moves on observed visits
-    only, scaled by the observed cells of the line, with counters of its own.
+    Rows scale by the number of columns and columns by the number of rows, less the cells that are hidden. The data
+    model moves on observed visits only, scaled by the observed cells of the line, with counters of its own.
 
     Examples
     --------
@@ -101,12 +102,20 @@ class Visits:
         self.cells = observed.cells
         total = self.cells.shape[0] * self.cells.shape[1]
         self.visits = settings.visits or min(total, RECORD)
-        self.degree = tuple(np.diff(self.cells.by(axis).indptr).astype(np.float64) for axis in (0, 1))
         hidden = observed.hidden
         self.away = np.empty(0, np.int64)
         if hidden is not None:
             i, j = hidden.pairs()
             self.away = i.astype(np.int64) * self.cells.shape[1] + j
+        self.degree = (*_degrees(self.cells), *self._visited(hidden))
+
+    def _visited(self, hidden: Cells | None) -> tuple[Array, Array]:
+        """Cells of each row and of each column that are not hidden: those among which a line's visits are."""
+        rows, cols = (np.full(n, float(m)) for n, m in zip(self.cells.shape, self.cells.shape[::-1], strict=True))
+        if hidden is None:
+            return rows, cols
+        away = _degrees(hidden)
+        return rows - away[0], cols - away[1]
 
     def advance(self, state: State, memory: Memory, around: Context) -> tuple[State, Memory, float]:
         """``visits`` visits; c and κ move after every ``average`` observed ones."""
@@ -199,6 +208,12 @@ class Visits:
         for axis in (0, 1):
             data = law.data.learn(state.sides[axis].data, axis, data)
         return State(state.sides, replace(state.shared, data=data))
+
+
+def _degrees(cells: Cells) -> tuple[Array, Array]:
+    """Cells of each row and of each column."""
+    rows, cols = (np.diff(cells.by(axis).indptr).astype(np.float64) for axis in (0, 1))
+    return rows, cols
 
 
 def _bend(link: Curve, size: int) -> Array:

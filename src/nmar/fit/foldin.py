@@ -7,7 +7,7 @@ small and frozen there, so the answer for a line does not depend on what else is
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 from nmar.data.cells import Cells
 from nmar.fit.executor import threads
 from nmar.fit.schedule import leading_part, unseen_lines
-from nmar.fit.start import observe
+from nmar.fit.start import check_values, observe
+from nmar.fit.twostage import pattern_alone
 from nmar.kernels.choose import choose
 from nmar.kernels.spec import Kernels
 from nmar.models.bilinear import Bilinear
 from nmar.models.context import Context, Executor, Observed
 from nmar.models.half_sweep import half_sweep
 from nmar.models.law import Law
+from nmar.models.settings import listed
 from nmar.models.state import Shared, Side, State, join
 from nmar.models.views import whole_view
 from nmar.posterior.posterior import Posterior
@@ -59,55 +61,84 @@ def fold_in(
         On the new lines and the old other side. A line without cells keeps the prior.
     """
     law, state = posterior.law, posterior.state
-    if law.pattern_fixed:
-        raise ValueError("the two-stage baseline cannot fold in new lines; fit a coupled model")
-    if len(cells):
-        law.family.check_values(cells.values)
     known = cells.align(cols=posterior.cols) if axis == 0 else cells.align(rows=posterior.rows)
-    observed = observe(known, law, None, state.shared.units, law.dtype)
-    lines = known.by(axis)  # type: ignore[arg-type]
-    busy = np.flatnonzero(np.diff(lines.indptr))
-    start = unseen_lines(law, state, axis, lines.n)
+    if law.data.known_lines(axis) is not None:
+        ids = (known.row_ids, known.col_ids)[axis]
+        raise ValueError(
+            f"{listed(axis, ids)} cannot be folded in: lines of this axis have covariates or features, and new ones"
+            " bring none; give theirs with set_params(data=…) and partial_fit, or fit all cells"
+        )
+    check_values(law, state.shared.linkage, known)
+    start = unseen_lines(law, state, axis, known.shape[axis])
     with threads(n_jobs) as executor:
-        found = _converge(axis, start, observed, busy, posterior, choose(backend), executor, (tol, max_iter))
-    order = np.concatenate([where for where, _ in found])
-    side = join([pair for _, pair in found]).take(np.argsort(order, kind="stable"))
-    ids = (known.rows, posterior.cols) if axis == 0 else (posterior.rows, known.cols)
-    return Posterior(law, state.with_side(axis, side), *ids)
+        pair = Folding(axis, choose(backend), executor, tol, max_iter).fold(posterior, known, start)
+    ends = (known.rows, posterior.cols) if axis == 0 else (posterior.rows, known.cols)
+    return Posterior(law, state.with_side(axis, pair).bare(), *ends)
 
 
-def _converge(
-    axis: int,
-    start: Side,
-    observed: Observed,
-    busy: Array,
-    posterior: Posterior,
-    kernels: Kernels,
-    executor: Executor,
-    limits: tuple[float, int],
-) -> list[tuple[Array, Side]]:
-    """Frozen lines with their positions, lines without cells first."""
-    law, state, (tol, max_iter) = posterior.law, posterior.state, limits
-    cold = np.setdiff1d(np.arange(len(start.pattern.weights.shape)), busy, assume_unique=True)
-    done = [(cold, start.take(cold))]
-    here, pair, part = busy, start.take(busy), _part(observed, axis, busy)
-    moving = np.ones(len(busy), bool)
-    given = whole_view(state.sides[1 - axis], 1 - axis, Context(part, law, kernels, executor), state.shared)
-    for turn in range(max_iter):
-        if not moving.any():
-            break
-        if moving.mean() < 0.7:  # frozen lines cost as much as others until they are left out
-            kept = np.flatnonzero(moving)
-            here, pair, part, moving = here[kept], pair.take(kept), _part(part, axis, kept), moving[kept]
-        here_ = Context(part, law, kernels, executor)
-        new, _, size = half_sweep(axis, state.with_side(axis, pair), here_, learns=False, theirs=given)
-        state = State(state.sides, replace(state.shared, table_size=size))
-        still = change(pair, new, axis, law, state.shared) > tol
-        frozen = np.flatnonzero(moving & (~still if turn < max_iter - 1 else True))
-        done.append((here[frozen], new.take(frozen)))
-        moving[frozen] = False
-        pair = new
-    return done
+@dataclass(frozen=True, eq=False)
+class Folding:
+    """Lines of ``axis`` given the other side: where the loops run, and when a line has converged."""
+
+    axis: int
+    kernels: Kernels
+    executor: Executor
+    tol: float = TOLERANCE
+    max_iter: int = ROUNDS
+
+    def fold(self, posterior: Posterior, cells: Cells, start: Side) -> Side:
+        """Lines with these cells, from ``start``; those without any stay there.
+
+        Lines of the two-stage baseline have their pattern folded in by itself, which then gives the bins of the cells.
+        """
+        law, shared = posterior.law, posterior.state.shared
+        observed = observe(cells, law, None, shared.units, law.dtype)
+        if law.pattern_fixed:
+            alone = pattern_alone(posterior)
+            bare = pattern_alone(replace(posterior, state=posterior.state.with_side(self.axis, start)))
+            start = replace(start, pattern=self.fold(alone, cells, bare.state.sides[self.axis]).pattern)
+            there = replace(posterior, state=posterior.state.with_side(self.axis, start))
+            link: Any = shared.linkage
+            observed = replace(observed, group=link.group(there.rates(*cells.pairs())))
+        found = self._converge(posterior, observed, start)
+        order = np.concatenate([where for where, _ in found])
+        return join([pair for _, pair in found]).take(np.argsort(order, kind="stable"))
+
+    def _converge(self, posterior: Posterior, observed: Observed, start: Side) -> list[tuple[Array, Side]]:
+        """Frozen lines with their positions, lines without cells first."""
+        law, state, axis = posterior.law, posterior.state, self.axis
+        degree = np.diff(observed.cells.by(axis).indptr)
+        here, cold = np.flatnonzero(degree), np.flatnonzero(degree == 0)
+        done = [(cold, start.take(cold))]
+        pair, part, moving = start.take(here), _part(observed, axis, here), np.ones(len(here), bool)
+        # a line's sums must not depend on how many cells there are besides its own: no line is cut
+        around = Context(part, law, self.kernels, self.executor, cuts_lines=False)
+        given = whole_view(state.sides[1 - axis], 1 - axis, around, state.shared)
+        state = _over(part.cells, state.with_side(axis, pair), law)
+        for turn in range(self.max_iter):
+            if not moving.any():
+                break
+            if moving.mean() < 0.7:  # frozen lines cost as much as others until they are left out
+                kept = np.flatnonzero(moving)
+                here, pair, part, moving = here[kept], pair.take(kept), _part(part, axis, kept), moving[kept]
+                state = _over(part.cells, state.with_side(axis, pair), law)
+            around = replace(around, observed=part)
+            new, _, size = half_sweep(axis, state.with_side(axis, pair), around, learns=False, theirs=given)
+            state = State(state.sides, replace(state.shared, table_size=size))
+            still = change(pair, new, axis, law, state.shared) > self.tol
+            frozen = np.flatnonzero(moving & (~still if turn < self.max_iter - 1 else True))
+            done.append((here[frozen], new.take(frozen)))
+            moving[frozen] = False
+            pair = new
+        return done
+
+
+def _over(cells: Cells, state: State, law: Law) -> State:
+    """The state as sweeps over these cells read it: a cellwise model has predictions for each of them."""
+    if not law.data.cellwise:
+        return state
+    rows, cols = (side.data for side in state.sides)
+    return State(state.sides, replace(state.shared, data=law.data.reread(state.shared.data, cells, rows, cols)))
 
 
 def _part(observed: Observed, axis: int, lines: Array) -> Observed:

@@ -11,20 +11,26 @@ from dataclasses import replace
 import numpy as np
 
 from nmar.data.cells import Cells
-from nmar.fit.callbacks import Control, run_kept
+from nmar.fit.callbacks import Control
 from nmar.fit.executor import threads
-from nmar.fit.foldin import fold_in
+from nmar.fit.finish import Fitted, finish, full_sweeps, preliminary, uninterrupted
+from nmar.fit.foldin import Folding
 from nmar.fit.options import Options
 from nmar.fit.run import Progress
-from nmar.fit.schedule import unseen_lines
-from nmar.fit.start import known_density, observe
-from nmar.fit.train import Fitted, uninterrupted
+from nmar.fit.schedule import leading_part, unseen_lines
+from nmar.fit.start import check_values, known_density, observe
+from nmar.fit.starts import Job, hidden_cells
+from nmar.fit.train import check_cells
+from nmar.fit.twostage import on_pattern, pattern_alone
 from nmar.kernels.choose import choose
 from nmar.models.bilinear import Bilinear
-from nmar.models.context import Context, Observed
+from nmar.models.context import Observed
+from nmar.models.law import Law
 from nmar.models.state import State, join
+from nmar.models.unmodelled import Unmodelled
 from nmar.posterior.posterior import Posterior
 from nmar.prob.factor import NormalFactor, pack, unpack
+from nmar.prob.linkage import Linkage
 
 ASLEEP = 0.01  # share of a factor's starting variance below which it counts as switched off
 ROUNDS = 5  # half sweeps of new lines alone before they join the others
@@ -36,24 +42,28 @@ def grown(posterior: Posterior, cells: Cells, n_jobs: int | None = None, backend
     New columns are folded in given the old rows, then new rows given all columns; lines without such cells start
     from the prior.
     """
-    state = posterior.state
-    for axis, ids in ((1, cells.cols), (0, cells.rows)):
-        have = len(posterior.cols if axis else posterior.rows)
-        fresh = np.arange(have, len(ids))
-        if not len(fresh):
-            continue
-        mine = (cells.T if axis else cells).take_rows(fresh)
-        mine = mine.T if axis else mine
-        known = Posterior(posterior.law, state, posterior.rows, posterior.cols)
-        there = mine.align(rows=posterior.rows if axis else None, cols=None if axis else posterior.cols, unknown="drop")
-        if len(there):
-            side = fold_in(known, there, axis, max_iter=ROUNDS, n_jobs=n_jobs, backend=backend).state.sides[axis]
-        else:
-            side = unseen_lines(posterior.law, state, axis, len(fresh))
-        state = state.with_side(axis, join([state.sides[axis], side]))
-        ends = (posterior.rows, ids) if axis else (ids, posterior.cols)
-        posterior = Posterior(posterior.law, state, *ends)
+    with threads(n_jobs) as executor:
+        for axis in (1, 0):
+            folding = Folding(axis, choose(backend), executor, max_iter=ROUNDS)
+            posterior = _longer(posterior, cells, folding)
     return posterior
+
+
+def _longer(posterior: Posterior, cells: Cells, folding: Folding) -> Posterior:
+    """The posterior with the new lines of one axis, from their cells on known lines of the other."""
+    axis, law, state = folding.axis, posterior.law, posterior.state
+    ids, have = (cells.rows, cells.cols)[axis], len((posterior.rows, posterior.cols)[axis])
+    fresh = np.arange(have, len(ids))
+    if not len(fresh):
+        return posterior
+    mine = leading_part(cells, axis, fresh)
+    rows, cols = (posterior.rows, None) if axis else (None, posterior.cols)
+    start, known = unseen_lines(law, state, axis, len(fresh)), law.data.known_lines(axis)
+    if known is not None:
+        start = replace(start, data=known.take(fresh))
+    side = folding.fold(posterior, mine.align(rows, cols, unknown="drop"), start)
+    state = state.with_side(axis, join([state.sides[axis], side]))
+    return Posterior(law, state, *((posterior.rows, ids) if axis else (ids, posterior.cols)))
 
 
 def reawakened(posterior: Posterior, observed: Observed, seed: int = 0) -> Posterior:
@@ -99,15 +109,60 @@ def go_on(
     posterior: Posterior,
     cells: Cells,
     options: Options,
+    hidden: tuple[Cells, ...] = (),
 ) -> Fitted:
-    """Sweep on from a posterior over all cells seen so far, until the bound settles or ``options.stop`` says so."""
-    known = grown(posterior, cells, options.n_jobs, options.backend)
-    law = known.law
-    law.family.check_values(cells.values)
-    law = replace(law, density=known_density(cells, None))
-    observed = observe(cells, law, None, known.state.shared.units, law.dtype)
-    state = reawakened(known, observed).state
+    """Sweep on from a posterior over all cells seen so far, until the bound settles or ``options.stop`` says so.
+
+    Parameters
+    ----------
+    posterior : the model so far
+    cells : all cells, those of the posterior's own lines first on both axes
+    hidden : cells that are neither observed nor missing, unless they are among ``cells`` by now
+    """
+    check_cells(cells)
+    check_values(posterior.law, posterior.state.shared.linkage, cells)
     with threads(options.n_jobs) as executor:
-        around = Context(observed, law, choose(options.backend), executor)
-        fit = run_kept(Progress(state), around, options.stop, Control())
-    return uninterrupted(Fitted(Posterior(law, fit.state, cells.rows, cells.cols), fit.trace, fit.reason))
+        away = hidden_cells(cells, *hidden)
+        job = Job(options, cells, None, away, choose(options.backend), executor, None, Control())
+        law = _law(posterior.law, job)
+        if not law.pattern_fixed:
+            return uninterrupted(finish(job, law, *_resumed(replace(posterior, law=law), job), full_sweeps(job)))
+        alone = replace(law, data=Unmodelled(), pattern_fixed=False)
+        first = replace(pattern_alone(posterior), law=alone)
+        pattern = preliminary(finish(job, alone, *_resumed(first, job), full_sweeps(job))).posterior
+        observed, began = _resumed(replace(posterior, law=law), job)
+        state, observed = on_pattern(began.state, observed, pattern)
+        return uninterrupted(finish(job, law, observed, Progress(state), full_sweeps(job)))
+
+
+def _law(law: Law, job: Job) -> Law:
+    """The law of a fit of all cells: the data model has their priors and covariates, the pattern their density."""
+    options, cells = job.options, job.cells
+    pattern = law.pattern.as_in_paper(cells) if options.prior == "paper" else law.pattern
+    data = law.data.grown(options.data.build(cells))
+    return replace(law, pattern=pattern, data=data, density=known_density(cells, job.hidden))
+
+
+def _resumed(posterior: Posterior, job: Job) -> tuple[Observed, Progress]:
+    """What sweeps over all cells read, and the state to go on from: nothing in it belongs to the first cells alone."""
+    law, state = posterior.law, posterior.state
+    for axis, side in enumerate(state.sides):
+        known = law.data.known_lines(axis)
+        if known is not None:  # covariates are standardised over all lines
+            lines = np.arange(len(side.pattern.weights.shape))
+            state = state.with_side(axis, replace(side, data=known.take(lines)))
+    options = job.options
+    longer = grown(replace(posterior, state=state), job.cells, options.n_jobs, options.backend)
+    observed = observe(job.cells, law, job.hidden, state.shared.units, law.dtype)
+    state = reawakened(longer, observed).state
+    rows, cols = (side.data for side in state.sides)
+    data = law.data.reread(state.shared.data, observed.cells, rows, cols)
+    link = _linkage(state.shared.linkage, options, observed)
+    return observed, Progress(State(state.sides, replace(state.shared, data=data, linkage=link)))
+
+
+def _linkage(link: Linkage, options: Options, observed: Observed) -> Linkage:
+    """The linkage so far; steps of a shift are as wide as all values spread, where no width was given."""
+    if link.mean != "shift" or options.link.shift_width is not None:
+        return link
+    return replace(link, shift_width=float(np.std(observed.cells.values)) or 1.0)

@@ -236,7 +236,7 @@ class Stream:
 
     def advance(self, state: State, memory: Memory, context: Context) -> tuple[State, Memory, float]:
         """One pass; rows start from the prior at every visit, and those of the last batch stay in the state."""
-        law, columns, bounds = context.law, context.observed.cells.cols, []
+        law, columns, rows, bounds = context.law, context.observed.cells.cols, self.rows, []
         new = memory.steps == 0  # rows are counted during the first pass
         for cells in self:
             if cells.cols != columns:
@@ -249,7 +249,8 @@ class Stream:
             start = unseen_lines(law, state, 0, cells.shape[0])
             state, memory, value = sweep_batch(state.with_side(0, start), memory, here, part)
             bounds.append(value)
-            self.rows = cells.rows
+            rows = cells.rows
+        self.rows = rows  # of a finished pass: one that is interrupted leaves those of the last
         return state, memory, float(np.mean(bounds))
 
 

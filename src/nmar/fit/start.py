@@ -88,8 +88,7 @@ def begin(
     law = Law(pattern, data, lead, control, dtype=dtype, trust=trust, density=known_density(cells, hidden))
     linkage.supports(law.family)
     check_linked(data, linkage.name, control)
-    law.family.check_values(cells.values)
-    _check_trials(law, linkage, cells)
+    check_values(law, linkage, cells)
     units = units_of(cells, law, linkage)
     observed = observe(cells, law, hidden, units, dtype)
     for_pattern, for_data = (np.random.default_rng(s) for s in seed_sequence(seed).spawn(2))
@@ -113,8 +112,14 @@ def begin(
     return Problem(law, observed, State((cast(sides[0], dtype), cast(sides[1], dtype)), shared))
 
 
-def _check_trials(law: Law, linkage: Linkage, cells: Cells) -> None:
-    """A binomial value cannot exceed its trials; under the compound linkage counts multiply them."""
+def check_values(law: Law, linkage: Linkage, cells: Cells) -> None:
+    """Refuse values that the family cannot have.
+
+    A binomial value cannot exceed its trials; under the compound linkage counts multiply them.
+    """
+    if not len(cells):
+        return
+    law.family.check_values(cells.values)
     trials = getattr(law.data, "dispersion", None)
     if trials is None or (linkage.whole and linkage.couples):
         return

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from nmar.fit.callbacks import Control, run_kept
+from nmar.fit.callbacks import Control
 from nmar.fit.executor import threads
+from nmar.fit.finish import Fitted, finish, uninterrupted
 from nmar.fit.options import Options
 from nmar.fit.run import Progress
 from nmar.fit.schedule import Minibatch, Source, Stream, check_streams
 from nmar.fit.start import begin
-from nmar.fit.train import Fitted, check_cells, fixed_seed, uninterrupted
+from nmar.fit.starts import Job
+from nmar.fit.train import check_cells, fixed_seed
 from nmar.kernels.choose import choose
-from nmar.models.context import Context
-from nmar.posterior.posterior import Posterior
 
 
 def train_stream(source: Source, options: Options, control: Control | None = None) -> Fitted:
@@ -25,7 +25,7 @@ def train_stream(source: Source, options: Options, control: Control | None = Non
     used: the posterior's rows are those of the last batch, and any others are folded in when they are asked about.
     """
     method = options.method if isinstance(options.method, Minibatch) else Minibatch()
-    stream, control = Stream(method, source), control or Control()
+    stream = Stream(method, source)
     first = stream.first
     check_cells(first)
     pattern = options.pattern if options.prior == "robust" else options.pattern.as_in_paper(first)
@@ -42,14 +42,7 @@ def train_stream(source: Source, options: Options, control: Control | None = Non
     )
     check_streams(problem.law)
     rule = replace(options.stop, max_iter=min(options.stop.max_iter, stream.passes), tol=0.0)
-
-    rows = stream.rows
-
-    def tell(now: Progress) -> None:
-        nonlocal rows
-        rows = stream.rows  # of the last finished pass: an interrupted one may have gone on to others
-
     with threads(options.n_jobs) as executor:
-        around = Context(problem.observed, problem.law, choose(options.backend), executor)
-        fit = run_kept(Progress(problem.state), around, rule, control, stream, tell=tell)
-    return uninterrupted(Fitted(Posterior(problem.law, fit.state, rows, first.cols), fit.trace, fit.reason))
+        job = Job(options, first, None, None, choose(options.backend), executor, None, control or Control())
+        fitted = finish(job, problem.law, problem.observed, Progress(problem.state), (stream, rule))
+    return uninterrupted(replace(fitted, posterior=replace(fitted.posterior, rows=stream.rows)))

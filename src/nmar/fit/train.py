@@ -3,68 +3,33 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.fit.callbacks import INTERRUPTED, Control, run_kept
+from nmar.fit.callbacks import Control
 from nmar.fit.checkpoint import Checkpoint
-from nmar.fit.choose import Choice, choose_settings, ranked, score
-from nmar.fit.entrywise import Entrywise, Visits
+from nmar.fit.choose import choose_settings, ranked, score
 from nmar.fit.executor import threads
+from nmar.fit.finish import Fitted, as_asked, finish, preliminary, uninterrupted
 from nmar.fit.options import Options
-from nmar.fit.run import Fit, FullSweeps, Progress, Schedule, Trace
-from nmar.fit.schedule import Batches, Minibatch
+from nmar.fit.run import Progress, Trace
 from nmar.fit.start import check_linked, seed_sequence
 from nmar.fit.starts import Job, Watch, first_problem, first_state, hidden_cells, with_linkage
-from nmar.fit.stop import StopRule
+from nmar.fit.twostage import on_pattern
 from nmar.kernels.choose import choose
 from nmar.models.context import Observed
 from nmar.models.law import Law
 from nmar.models.settings import PatternOnly
-from nmar.models.state import State
-from nmar.posterior.posterior import Posterior
 from nmar.prob.linkage import linkage
-from nmar.prob.twostage import quadratic
 
 Array = NDArray[Any]
 
 log = logging.getLogger("nmar")
 
 AUTO = ("ignorable", "linear", "exponential", "geometric", "free")
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A posterior and how it came about."""
-
-    posterior: Posterior
-    trace: Trace
-    reason: str
-    choices: tuple[Choice, ...] = ()
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended it; the posterior is that of the last finished sweep."""
-        return self.reason == INTERRUPTED
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a fit that has finished a sweep: ``fitted`` is the fit up to the last one."""
-
-    def __init__(self, fitted: Fitted) -> None:
-        super().__init__(f"the fit was interrupted after {fitted.trace.iterations} sweeps")
-        self.fitted = fitted
-
-
-def uninterrupted(fitted: Fitted) -> Fitted:
-    """The fit; one that was interrupted is raised, so that nothing goes on as if it had ended by itself."""
-    if fitted.interrupted:
-        raise Interrupted(fitted)
-    return fitted
 
 
 def check_cells(cells: Cells) -> None:
@@ -144,11 +109,11 @@ def _fit(job: Job) -> Fitted:
     if progress is not None:
         job = replace(job, options=replace(job.options, seed=progress.seed, **dict(progress.settings)))
         problem = first_problem(job)
-        return _finish(_until(job, progress.sweeps), problem.law, problem.observed, progress)
+        return _run(_until(job, progress.sweeps), problem.law, problem.observed, progress)
     if job.options.left_open:
         return _fit_chosen(job)
     problem, state = first_state(job)
-    return _finish(job, problem.law, problem.observed, Progress(state, seed=job.options.seed))
+    return _run(job, problem.law, problem.observed, Progress(state, seed=job.options.seed))
 
 
 def _fit_chosen(job: Job) -> Fitted:
@@ -163,7 +128,7 @@ def _fit_chosen(job: Job) -> Fitted:
     settings = tuple((name, getattr(job.options, name)) for name in ("factors", "trust"))
     trace = Trace(before=found.seconds)
     progress = Progress(state, trace, seed=job.options.seed, settings=settings, sweeps=found.sweeps)
-    fitted = _finish(_until(job, found.sweeps), problem.law, problem.observed, progress)
+    fitted = _run(_until(job, found.sweeps), problem.law, problem.observed, progress)
     return replace(fitted, choices=found.choices)
 
 
@@ -203,7 +168,7 @@ def _choose_linkage(
             linkage(name).supports(law.family)
         except ValueError:
             continue
-        fits[name] = _preliminary(fit(inner, name, held_out, name))
+        fits[name] = preliminary(fit(inner, name, held_out, name))
         scores[name] = score(fits[name].posterior, held_out)
     choices = ranked("linkage", scores)
     best, runner = choices[0], choices[min(1, len(choices) - 1)]
@@ -212,62 +177,9 @@ def _choose_linkage(
     return replace(chosen, choices=choices)
 
 
-def _preliminary(fitted: Fitted) -> Fitted:
-    """A fit that only prepares the one asked for: interrupted, it leaves nothing to keep."""
-    if fitted.interrupted:
-        raise KeyboardInterrupt
-    return fitted
-
-
-def _schedule(job: Job, law: Law, observed: Observed) -> tuple[Schedule, StopRule]:
-    """What a sweep is, and when it has been enough: a stochastic bound is too noisy to stop on."""
-    method, stop = job.options.method, job.options.stop
-    seeds = seed_sequence(job.options.seed)
-    if isinstance(method, Minibatch):
-        rule = replace(stop, max_iter=min(stop.max_iter, method.passes), tol=0.0)
-        return Batches(method, observed, law, seeds), rule
-    if isinstance(method, Entrywise):
-        return Visits(method, observed, law, seeds), replace(stop, tol=0.0)
-    return FullSweeps(), stop
-
-
-def _finish(job: Job, law: Law, observed: Observed, progress: Progress) -> Fitted:
-    """The main run, following validation if there is any; the best state by validation is kept, not the last."""
-    schedule, rule = _schedule(job, law, observed)
-
-    def judge(now: Progress) -> Progress:
-        if job.valid is None:
-            return now
-        score = _score(Posterior(law, now.state, job.cells.rows, job.cells.cols), job.valid)
-        now = replace(now, trace=replace(now.trace, valid=(*now.trace.valid, score)))
-        better = job.keeps_best and score > now.best_score
-        return replace(now, best=now.state.bare().copy(), best_score=score) if better else now
-
-    def tell(now: Progress) -> None:
-        if job.keep is not None and job.keep.due(now):
-            job.keep.write(now)
-        if job.watch is not None:
-            job.watch(now.trace, now.state)
-
-    fit = run_kept(progress, job.around(law, observed), rule, job.control, schedule, judge, tell)
-    _keep_last(job, fit, progress)
-    best = None if fit.progress is None else fit.progress.best
-    log.info("stopped after %d sweeps: %s", fit.trace.iterations, fit.reason)
-    kept = fit.state if best is None else best
-    return Fitted(Posterior(law, kept.bare(), job.cells.rows, job.cells.cols), fit.trace, fit.reason)
-
-
-def _keep_last(job: Job, fit: Fit, began: Progress) -> None:
-    """The last sweep goes to disk too, whatever ended the fit."""
-    last = fit.progress
-    if job.keep is None or last is None or last is began or job.keep.due(last):
-        return
-    job.keep.write(last)
-
-
-def _score(posterior: Posterior, cells: Cells) -> float:
-    """Mean predictive log likelihood of cells on the posterior's axes."""
-    return float(np.mean(score(posterior, cells)))
+def _run(job: Job, law: Law, observed: Observed, progress: Progress) -> Fitted:
+    """The main run with the solver that was asked for."""
+    return finish(job, law, observed, progress, as_asked(job, law, observed))
 
 
 def _two_stage(job: Job) -> Fitted:
@@ -282,23 +194,17 @@ def _two_stage(job: Job) -> Fitted:
     plain = replace(job.options, linkage="ignorable", control=False, trust=1.0)
     keep = _stage(job, "pattern")
     first = replace(job, options=replace(plain, data=PatternOnly()), valid=None, watch=None, keep=keep)
-    pattern = _preliminary(_fit(first))
+    pattern = preliminary(_fit(first))
     plain = replace(plain, factors=pattern.posterior.law.pattern.factors)  # where they were left open
     known = None if keep is None else keep.read()  # the seed of the first stage, where that was drawn
     seed = plain.seed if known is None else known.seed
     problem, state = first_state(replace(job, options=replace(plain, seed=seed), watch=None))
-    rates = pattern.posterior.rates(*job.cells.pairs())
-    link = quadratic(rates).start()
-    observed = replace(problem.observed, group=link.group(rates))
     law = replace(problem.law, pattern_fixed=True)
-    sides = tuple(
-        replace(side, pattern=fitted.pattern)
-        for side, fitted in zip(state.sides, pattern.posterior.state.sides, strict=True)
-    )
-    began = Progress(State((sides[0], sides[1]), replace(state.shared, linkage=link)))
+    state, observed = on_pattern(state, problem.observed, pattern.posterior)
+    began = Progress(state)
     job = replace(job, keep=_stage(job, "variance"))
     progress = None if job.keep is None else job.keep.start()
-    return _finish(job, law, observed, progress or began)
+    return _run(job, law, observed, progress or began)
 
 
 def _stage(job: Job, name: str) -> Checkpoint | None:

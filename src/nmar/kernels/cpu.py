@@ -2,7 +2,8 @@
 
 Kernels release the GIL and work on one block of lines, so that threads (fit/executor.py) share a half sweep.
 Reductions over factors may be reassociated, but never differently for another number of threads.
-Scalars of a cell are float64 whatever the storage.
+Scalars of a cell are float64 whatever the storage. Compiled code checks no index, so each loop first makes
+sure that its arrays fit together (cpu_checks.py), and what does not fit is named.
 """
 
 from __future__ import annotations
@@ -12,8 +13,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.kernels.cpu_checks import (
+    check_gammas,
+    check_prior,
+    check_renewal,
+    check_solve,
+    check_vectors,
+    unfit_block,
+    unfit_cells,
+    unfit_held,
+)
 from nmar.kernels.cpu_gamma import renew_lines, tabulate_lines
-from nmar.kernels.cpu_loops import CELLS, LINES, NOTHING, SUMS, add_loop, expect_loop, statistics_loop
+from nmar.kernels.cpu_loops import (
+    CELLS,
+    LINES,
+    NOTHING,
+    SHORT,
+    SUMS,
+    UNFIT,
+    add_loop,
+    expect_loop,
+    statistics_loop,
+)
 from nmar.kernels.cpu_room import expect_room, gamma_room, tile_room
 from nmar.kernels.cpu_solve import solve_lines
 from nmar.kernels.cpu_thinned import steps_of
@@ -96,11 +117,13 @@ def _expect(
     probability, used = _held(lines, crossing)
     sums, kept, new = (pattern, linear, quadratic), (probability, used, cellwise, spread), (mean, variance, log_det)
     thinned = len(crossing.starts) > 0 or (crossing.kind == PARITY and crossing.thinning != 1.0)
-    log_z, count, short = expect_loop(K, D1, D2, leaves, thinned)(
+    log_z, count, ended = expect_loop(K, D1, D2, leaves, thinned)(
         lines, _side(mine), _side(theirs), _law(crossing), _floor(dtype), sums, kept, prior, steps, new,
         expect_room(mine.sizes, len(crossing.slopes), dtype, leaves == LINES, crossing.bins if thinned else 0),
     )  # fmt: skip
-    found = Expectation(pattern, linear, quadratic, log_z, count, probability, used, short)
+    if ended == UNFIT:
+        raise ValueError(unfit_block(lines, mine, theirs, crossing))
+    found = Expectation(pattern, linear, quadratic, log_z, count, probability, used, ended == SHORT)
     if leaves == CELLS:
         found = found._replace(cellwise=cellwise)
     if leaves == LINES and crossing.learns:
@@ -122,6 +145,7 @@ def descend(
     lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw, prior: NormalPrior, steps: int
 ) -> tuple[Expectation, NormalLines]:
     """E-step and conjugate gradients on diagonal normal lines; see spec.py."""
+    check_prior(prior, mine.sizes[1])
     return _expect(lines, mine, theirs, crossing, LINES, prior, steps)
 
 
@@ -133,15 +157,18 @@ def statistics(
     by_group = np.zeros(crossing.by_value.shape)
     nothing = np.empty(0, mine.packed.dtype)
     moments = (nothing, nothing) if held.moments is None else held.moments
-    statistics_loop(*mine.sizes, held.moments is None)(
-        lines, _side(mine), _side(theirs), _flags(crossing), held.probability, held.used, moments, vectors, by_group,
+    ended = statistics_loop(*mine.sizes, held.moments is None)(
+        lines, _side(mine), _side(theirs), _law(crossing), held.probability, held.used, moments, vectors, by_group,
         tile_room(len(vectors), mine.packed.dtype),
     )  # fmt: skip
+    if ended == UNFIT:
+        raise ValueError(unfit_held(lines, crossing, held) or unfit_block(lines, mine, theirs, crossing))
     return vectors, by_group
 
 
 def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: NormalPrior) -> tuple[Array, Array, Array]:
     """Normal posterior of each line by Cholesky; see reference.py."""
+    check_solve(linear, quadratic, constant, prior)
     n, d = linear.shape
     mean, spread, log_det = np.empty((n, d)), np.empty((n, d * (d + 1) // 2)), np.zeros(n)
     solve_lines(linear, quadratic, constant, prior.mean, prior.precision, prior.free, mean, spread, log_det)
@@ -150,14 +177,18 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
 
 def add_lines(lines: Lines, theirs: Array) -> Array:
     """Sums of the other side's vectors; see spec.py."""
+    check_vectors(theirs)
     out, dtype = np.zeros((len(lines.indptr) - 1, theirs.shape[1])), theirs.dtype
     ones, part = np.ones(TILE, dtype), np.zeros(theirs.shape[1], dtype)
-    add_loop(theirs.shape[1])(lines.indptr, lines.indices, theirs, ones, part, out)
+    if add_loop(theirs.shape[1])(lines.indptr, lines.indices, theirs, ones, part, out) == UNFIT:
+        raise ValueError(unfit_cells(lines, len(theirs)))
     return out
 
 
 def renew(update: GammaUpdate, shape: Array, rate: Array, table: GammaTable) -> None:
     """New gamma factors and their table in one pass; see spec.py."""
+    check_gammas(shape, rate, table)
+    check_renewal(update, shape)
     renew_lines(update, shape, rate, table, gamma_room(shape.shape[1], shape.dtype))
 
 
@@ -165,5 +196,6 @@ def tabulate(shape: Array, rate: Array) -> GammaTable:
     """E[log u] and totals; see spec.py."""
     n = len(shape)
     table = GammaTable(np.empty_like(shape), np.empty_like(shape), np.empty((n, 3)))
+    check_gammas(shape, rate, table)
     tabulate_lines(shape, rate, table, gamma_room(shape.shape[1], shape.dtype))
     return table

@@ -136,7 +136,8 @@ def visit_normal(
     """Visit cells ``places`` (i·J + j) in order; Gaussian, diagonal lines. Returns observed visits.
 
     ``u``, ``v`` (2, lines, K) shapes and rates; ``a``, ``b`` (2, lines, d) precisions and precision × mean;
-    ``seen`` four vectors of counters (rows and columns, all visits and observed ones); ``vectors`` (2, N): Σ q(n)
+    ``degree`` four vectors, the observed cells of rows and columns and those that are not hidden; ``seen`` four vectors
+    of counters (rows and columns, all visits and observed ones); ``vectors`` (2, N): Σ q(n)
     and Σ q(n) E[(y − μ)²]; ``prior`` (axis, mean or precision, d); ``rates`` t0 and ξ; ``exposed`` how often lines are
     exposed to a missing and to an observed cell; ``constants`` log n!, less log(s^n − (s−1)^n) with thinning.
     """
@@ -173,7 +174,7 @@ def visit_normal(
             _move_normal(b, j, bm, free[1], prior[1], tau_col, col_scale, weight, weight * y, am, av, printed)
             seen[2][i] += 1
             seen[3][j] += 1
-        _visit_pattern(i, j, shape, u, v, seen, hyper, rates, activity_shape, count, exposed[1 if p >= 0 else 0], phi)
+        _visit_pattern(i, j, degree, u, v, seen, hyper, rates, activity_shape, count, exposed[1 if p >= 0 else 0], phi)
     return observed
 
 
@@ -186,8 +187,8 @@ def _log_rate(u, i, v, j):
 
 
 @compiled
-def _visit_pattern(i, j, shape, u, v, seen, hyper, rates, activity_shape, count, exposed, phi):
-    """Move both pattern lines of a cell, missing (count 0) or not: rows with J, columns with I.
+def _visit_pattern(i, j, degree, u, v, seen, hyper, rates, activity_shape, count, exposed, phi):
+    """Move both pattern lines of a cell, missing (count 0) or not: rows count J cells and columns I, less those hidden.
 
     ``exposed`` is how often the lines are exposed to such a cell: once, or ω and s more where it is observed.
     """
@@ -196,8 +197,8 @@ def _visit_pattern(i, j, shape, u, v, seen, hyper, rates, activity_shape, count,
     row = _activity(u, i, activity_shape, hyper[ACTIVITY_RATE])
     col = _activity(v, j, activity_shape, hyper[ACTIVITY_RATE])
     before = u[:, i : i + 1].copy()
-    _move_gamma(u, i, v, j, row, tau_row, hyper[PRIOR_SHAPE], shape[1], count, exposed, phi)
-    _move_gamma(v, j, before, 0, col, tau_col, hyper[PRIOR_SHAPE], shape[0], count, exposed, phi)
+    _move_gamma(u, i, v, j, row, tau_row, hyper[PRIOR_SHAPE], degree[2][i], count, exposed, phi)
+    _move_gamma(v, j, before, 0, col, tau_col, hyper[PRIOR_SHAPE], degree[3][j], count, exposed, phi)
     seen[0][i] += 1
     seen[1][j] += 1
 
@@ -239,5 +240,5 @@ def visit_poisson(
             _move_gamma(b, j, before, 0, col, tau_col, hyper[DATA_SHAPE], col_scale, y, exposure, allocation)
             seen[2][i] += 1
             seen[3][j] += 1
-        _visit_pattern(i, j, shape, u, v, seen, hyper, rates, activity_shape, count, exposed[1 if p >= 0 else 0], phi)
+        _visit_pattern(i, j, degree, u, v, seen, hyper, rates, activity_shape, count, exposed[1 if p >= 0 else 0], phi)
     return observed

@@ -27,6 +27,7 @@ from nmar.kernels.cpu_cell import (
     SEPARATE,
     stream,
 )
+from nmar.kernels.cpu_checks import block_fits, cells_fit, held_fits
 from nmar.kernels.cpu_descend import NEAR, descend_line, empty_lines, flush
 from nmar.kernels.cpu_lines import add_lines, add_moments, line_dots, line_moments
 from nmar.kernels.cpu_math import expm1, log, sum_of, sum_of_logs
@@ -64,6 +65,7 @@ from nmar.kernels.spec import (
 )
 
 SUMS, CELLS, LINES, NOTHING = range(4)  # what a loop over cells leaves for the data model, see expect_loop
+DONE, SHORT, UNFIT = range(3)  # how it ended: the open table was too short; arrays do not fit together
 ASKED = 1 << 17  # numbers of lines that may wait in the cache for their cells
 REACH = 2048  # cells whose lines may wait in the last cache
 LOG_2PI = math.log(2.0 * math.pi)
@@ -352,6 +354,8 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int, thinned: bool) -> Callabl
         parts, totals, tile, line_room = room
         work, basis, plain, inner, ys, at, firsts, weights, underflow, shares, moved, bins = tile
         log_z, count = 0.0, 0.0
+        if not block_fits(lines, mine, theirs, law, K, W, modelled):
+            return 0.0, 0.0, UNFIT
         sums, moments = (totals[1], totals[2], totals[3]), (cellwise[2], spread)
         n, i, run, asked = indices.shape[0], np.intp(0), 0, np.intp(0)  # a plain 0 would be a type of its own
         if leaves == LINES:
@@ -393,7 +397,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int, thinned: bool) -> Callabl
                     else:
                         closed_tile(log_factorial, slopes, by_value, group, start, basis, work, q, held)
                 elif not _open_tile(law, values, group, start, cells, basis, firsts, work, q, held, used):
-                    return 0.0, 0.0, True
+                    return 0.0, 0.0, SHORT
                 _after_counts(flags, numbers, work)
                 log_z += sum_of(work[LOG_Z, :cells]) + sum_of_logs(work[FACTOR, :cells])
             else:
@@ -411,20 +415,21 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int, thinned: bool) -> Callabl
             line = began
             while line <= i:
                 lo, hi = max(indptr[line], start), min(indptr[line + 1], start + cells)
-                if lo < hi:
+                while lo < hi:  # sums go to float64 after as many cells of the line as a tile has, wherever it begins
+                    cut = min(hi, lo + TILE - run)
                     soon = _until(indptr, line, hi, asked, n, leaves == LINES)
-                    add_lines(tp, indices, lo, hi, 0, K, shares, parts[0], start, TILE, soon, half, little)
+                    add_lines(tp, indices, lo, cut, 0, K, shares, parts[0], start, TILE, soon, half, little)
                     if leaves == SUMS:
-                        add_lines(tp, indices, lo, hi, first, D1, moved[0], parts[1], start, 0, 0, 0, nothing)
-                        add_lines(tp, indices, lo, hi, second, D2, moved[1], parts[2], start, 0, 0, 0, nothing)
+                        add_lines(tp, indices, lo, cut, first, D1, moved[0], parts[1], start, 0, 0, 0, nothing)
+                        add_lines(tp, indices, lo, cut, second, D2, moved[1], parts[2], start, 0, 0, 0, nothing)
                     if leaves == LINES:
                         add_moments(
-                            tp, indices, lo, hi, first, second, D1, moved[0], moved[1], parts[1], parts[2], parts[3],
+                            tp, indices, lo, cut, first, second, D1, moved[0], moved[1], parts[1], parts[2], parts[3],
                             start, TILE, soon, beyond, most,
                         )  # fmt: skip
-                    run += hi - lo
-                    ended = hi == indptr[line + 1]
-                    if ended or run >= TILE:
+                    run += cut - lo
+                    ended = cut == indptr[line + 1]
+                    if ended or run == TILE:
                         for section in range(4):
                             flush(totals[section], parts[section])
                         run = 0
@@ -436,8 +441,9 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int, thinned: bool) -> Callabl
                         )  # fmt: skip
                     if ended:
                         _close(totals, mp, line, first, flags, pattern, first_out, second_out)
+                    lo = cut
                 line += 1
-        return log_z, count, False
+        return log_z, count, DONE
 
     return fast_entry(expect)
 
@@ -498,10 +504,12 @@ def statistics_loop(K: int, D1: int, D2: int, gathers: bool) -> Callable[..., An
     _, first, second, W = sections(K, D1, D2)
     rest = W - first
 
-    def statistics(lines, mine, theirs, flags, q, used, moments, vectors, by_group, tile):
+    def statistics(lines, mine, theirs, law, q, used, moments, vectors, by_group, tile):
         indptr, indices, values, group, offset = lines
-        (mp, _, mf), (tp, _, tf), (known, spread) = mine, theirs, moments
+        (mp, _, mf), (tp, _, tf), (known, spread), flags = mine, theirs, moments, law[0]
         work, basis, plain, inner, ys, at, firsts, _, _, _, _, _ = tile
+        if not (block_fits(lines, mine, theirs, law, K, W, True) and held_fits(lines, law, q, used, moments, gathers)):
+            return UNFIT
         n, i, kind = indices.shape[0], 0, flags[KIND]
         for t in range((n + TILE - 1) // TILE):
             start = t * TILE
@@ -529,6 +537,7 @@ def statistics_loop(K: int, D1: int, D2: int, gathers: bool) -> Callable[..., An
                 for lane in range(cells, TILE):
                     basis[v, lane] = 0.0
             _add_statistics(kind, basis, group, start, cells, q, t, used, vectors, by_group)
+        return DONE
 
     return fast_entry(statistics)
 
@@ -566,11 +575,14 @@ def add_loop(K: int) -> Callable[..., Any]:
     """Σ over each line's cells of the other side's vectors (others, K in whole vectors)."""
 
     def add(indptr, indices, theirs, ones, part, out):
+        if not cells_fit(indptr, indices, theirs.shape[0]):
+            return UNFIT
         n = indices.shape[0]
         for i in range(indptr.shape[0] - 1):
             for start in range(indptr[i], indptr[i + 1], TILE):
                 stop = min(start + TILE, indptr[i + 1])
                 add_lines(theirs, indices, start, stop, 0, K, ones, part, start, TILE // 4, n, 0, K)
                 flush(out[i], part)
+        return DONE
 
     return fast_entry(add)

@@ -121,6 +121,29 @@ class Bilinear(DataModel):
         sides = [self._start(cells, axis, axis == lead, shared, rng) for axis in (lead, 1 - lead)]
         return Start(sides[lead], sides[1 - lead], shared)
 
+    def grown(self, fresh: DataModel) -> Bilinear:
+        """The same coordinates, with the covariates of more lines."""
+        if not isinstance(fresh, Bilinear) or fresh._layout != self._layout:
+            raise ValueError(f"data builds {fresh!r} in place of {self!r}; fit again to change the data model")
+        rows, cols = (replace(old, known=new.known) for old, new in zip(self.axes, fresh.axes, strict=True))
+        return replace(self, axes=(rows, cols))
+
+    @property
+    def _layout(self) -> tuple[int, int, str]:
+        """What a line consists of."""
+        return self.size, self.rank, self.covariance
+
+    def known_lines(self, axis: int) -> NormalFactor | None:
+        """Covariates, where the axis has them."""
+        known = self.axes[axis].known
+        if known is None:
+            return None
+        return self._factor(np.asarray(known, np.float64), np.zeros(np.shape(known)), axis)
+
+    def reread(self, shared: Priors, cells: Cells, rows: NormalFactor, cols: NormalFactor) -> Priors:
+        """Prior means of coefficients are least squares over all cells."""
+        return replace(shared, mean=(self._prior_mean(cells, 0), self._prior_mean(cells, 1)))
+
     def _coefficients(self, axis: int) -> int:
         """What divides the variance of a value into a first prior variance: coefficients on covariates start small,
         since with more covariates than cells empirical Bayes comes down from too large a value only slowly."""
@@ -141,10 +164,9 @@ class Bilinear(DataModel):
         return np.linalg.lstsq(np.vstack([weight[:, None] * x, ridge]), target, rcond=None)[0]
 
     def _start(self, cells: Cells, axis: int, leads: bool, shared: Priors, rng: np.random.Generator) -> NormalFactor:
-        known = self.axes[axis].known
-        lines = cells.by(axis)
+        known, lines = self.known_lines(axis), cells.by(axis)
         if known is not None:
-            return self._factor(np.asarray(known, np.float64), np.zeros((lines.n, self.size)), axis)
+            return known
         free = self._free(axis)
         mean = np.tile(self._constant(axis), (lines.n, 1))
         mean[:, free] = shared.mean[axis][free]

@@ -72,6 +72,7 @@ class Context:
     Attributes
     ----------
     buffers : memory for the new lines of a run; None: new arrays for every half sweep
+    cuts_lines : whether a line with more cells than a block is summed in parts, whose number depends on all cells
     """
 
     observed: Observed
@@ -79,6 +80,7 @@ class Context:
     kernels: Kernels
     executor: Executor
     buffers: LineBuffers | None = None
+    cuts_lines: bool = True
 
     def by_line(self, task: Callable[[Any, tuple[int, int]], Any], common: Any, lines: int) -> None:
         """Run work that goes by line, not by cell, in pieces (start, stop)."""

@@ -93,17 +93,25 @@ class Element(Everywhere):
 
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """A prior with the mean of the data and the weight of ``strength`` observations."""
-        total, count = float(np.sum(cells.values, dtype=np.float64)), cells.n_observed
-        kappa = self.first_dispersion(cells.by(lead).values)
-        level = max(total / count, 1e-6) / kappa
-        weight = self.strength * kappa
-        if self.trials is not None:
-            level, weight = min(max(level, 1e-6), 1.0 - 1e-6), self.strength
-        prior = (weight * level, weight)
-        posterior = (prior[0] + total, prior[1] + kappa * count)
+        prior, total = self._from_values(cells.by(lead).values)  # type: ignore[arg-type]
+        kappa = self.first_dispersion(cells.by(lead).values)  # type: ignore[arg-type]
+        posterior = (prior[0] + total, prior[1] + kappa * cells.n_observed)
         if self.trials is not None:  # success probability below 1 also where counts multiply the trials
             posterior = (posterior[0], max(posterior[1], 2.0 * posterior[0]))
         return self._ones(cells.shape, ConjugateShared(prior, posterior, total))
+
+    def _from_values(self, values: Array) -> tuple[tuple[float, float], float]:
+        """The prior, and the sum of the values."""
+        total, kappa = float(np.sum(values, dtype=np.float64)), self.first_dispersion(values)
+        level, weight = max(total / len(values), 1e-6) / kappa, self.strength * kappa
+        if self.trials is not None:
+            level, weight = min(max(level, 1e-6), 1.0 - 1e-6), self.strength
+        return (weight * level, weight), total
+
+    def reread(self, shared: ConjugateShared, cells: Cells, rows: KnownLines, cols: KnownLines) -> ConjugateShared:
+        """Prior and sum of all cells; the posterior follows with the next sweep."""
+        prior, total = self._from_values(cells.values)
+        return replace(shared, prior=prior, total=total)
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
         """θ known: a posterior as sure as a billion observations of a typical value."""
@@ -144,7 +152,6 @@ class NormalShared:
     mean: float
     variance: float
     precision: GammaFactor | None
-    cells: float  # number of training cells
 
 
 @dataclass(frozen=True)
@@ -173,11 +180,11 @@ class NormalElement(Everywhere):
         if self.normal_gamma:
             shape = self.shape + 0.5 * (1.0 + count)
             factor = GammaFactor(np.array([shape]), np.array([shape * spread]))
-        return self._ones(cells.shape, NormalShared(float(values.mean()), spread / count, factor, count))
+        return self._ones(cells.shape, NormalShared(float(values.mean()), spread / count, factor))
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
         """μ = 1, known."""
-        return self._ones(shape, NormalShared(1.0, 0.0, None, 0.0))
+        return self._ones(shape, NormalShared(1.0, 0.0, None))
 
     def _moments(self, shared: NormalShared) -> tuple[float, float]:
         return shared.mean, shared.mean**2 + shared.variance

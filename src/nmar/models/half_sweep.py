@@ -165,7 +165,7 @@ def _run(half: HalfSweep, state: State, context: Context, scaling: Scaling, out:
 
     cells = whole.indptr[[stop for _, stop in blocks]] - whole.indptr[[start for start, _ in blocks]]
     done: dict[int, BlockResult] = {}
-    if half.law.data.additive:
+    if half.law.data.additive and context.cuts_lines:
         for place in np.flatnonzero(cells > size).tolist():  # a line that is longer than a block
             done[place] = _update_long_line(half, given(blocks[place]), context, size)
     rest = [place for place in np.argsort(-cells, kind="stable").tolist() if place not in done]

@@ -119,10 +119,8 @@ class ClusterModel(DataModel):
 
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """Responsibilities from k-means on the observed cells, profiles from them."""
-        lines = cells.by(self.axis)
-        shape = (lines.n, lines.n_other)
-        values = csr_matrix((lines.values.astype(np.float64), lines.indices, lines.indptr), shape=shape)
-        chance = _seed(values, self.clusters, rng) if self.clusters > 1 else np.ones((lines.n, 1))
+        values = self._values(cells)
+        chance = _seed(values, self.clusters, rng) if self.clusters > 1 else np.ones((values.shape[0], 1))
         soft = 0.9 * chance + 0.1 / self.clusters
         shared = self._first_shared(values, soft)
         pattern = values.copy()
@@ -134,15 +132,21 @@ class ClusterModel(DataModel):
         profile = self._profile(linear, quadratic, shared)
         return self._sides(Assignment(soft), profile, shared)
 
+    def _values(self, cells: Cells) -> Any:
+        """The cells as a sparse matrix whose rows are the assigned lines."""
+        lines = cells.by(self.axis)
+        shape = (lines.n, lines.n_other)
+        return csr_matrix((lines.values.astype(np.float64), lines.indices, lines.indptr), shape=shape)
+
     def _first_shared(self, values: Any, soft: Array) -> MixtureShared:
         concentration = self.concentration + soft.sum(axis=0)
         if self.likelihood == "gaussian":
             return MixtureShared(concentration, (0.0, max(0.1 * float(np.var(values.data)), FLOOR)))
-        mean = max(float(np.mean(values.data)), 1e-3)
-        degree = np.bincount(values.indices, minlength=values.shape[1])
-        sums = np.bincount(values.indices, weights=values.data, minlength=values.shape[1])
-        shape = shape_by_moments(sums, degree, mean)  # as wide as the other axis's means differ
-        return MixtureShared(concentration, (shape, shape / mean))
+        return MixtureShared(concentration, _gamma_prior(values))
+
+    def reread(self, shared: MixtureShared, cells: Cells, rows: Any, cols: Any) -> MixtureShared:
+        """The gamma prior of the profiles is that of all cells; that of normal ones is learned."""
+        return shared if self.likelihood == "gaussian" else replace(shared, prior=_gamma_prior(self._values(cells)))
 
     def _sides(self, assigned: Any, profile: Any, shared: Any) -> Start:
         return Start(assigned, profile, shared) if self.axis == 0 else Start(profile, assigned, shared)
@@ -239,6 +243,15 @@ class ClusterModel(DataModel):
             return Assignment((shared.concentration / shared.concentration.sum())[None, :])
         a, b = (np.full((1, self.clusters), value) for value in shared.prior)
         return NormalProfile(a, b) if self.likelihood == "gaussian" else GammaFactor(a, b)
+
+
+def _gamma_prior(values: Any) -> tuple[float, float]:
+    """Shape and rate of the profiles, as wide as the other axis's means differ."""
+    mean = max(float(np.mean(values.data)), 1e-3)
+    degree = np.bincount(values.indices, minlength=values.shape[1])
+    sums = np.bincount(values.indices, weights=values.data, minlength=values.shape[1])
+    shape = shape_by_moments(sums, degree, mean)
+    return shape, shape / mean
 
 
 def _seed(values: Any, clusters: int, rng: np.random.Generator) -> Array:

@@ -90,6 +90,12 @@ class Product(DataModel):
             sides[axis] = self._start(cells.by(axis), axis, overall, None if axis != lead else rng)
         return Start(sides[0], sides[1], None)
 
+    def grown(self, fresh: DataModel) -> Product:
+        """The same lines with priors by moments of more cells."""
+        if not isinstance(fresh, Product) or (fresh.rank, fresh.known) != (self.rank, self.known):
+            raise ValueError(f"data builds {fresh!r} in place of {self!r}; fit again to change the data model")
+        return fresh
+
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
         """Known lines drawn at a level that gives values of a few."""
         sides = []

@@ -127,6 +127,35 @@ class DataModel(ABC):
         """A short name for tables."""
         return type(self).__name__.lower()
 
+    def grown(self, fresh: DataModel) -> DataModel:
+        """This model with what ``fresh``, built from the same settings for more cells, has learned from their number.
+
+        Covariates of new lines and priors by moments, say; how lines are laid out stays. Raises where ``fresh`` is
+        another model.
+        """
+        if fresh is not self and fresh != self:
+            raise ValueError(f"data builds {fresh!r}, but {self!r} was fitted; fit again to change the data model")
+        return self
+
+    def known_lines(self, axis: int) -> Any:
+        """The lines of an axis that are known altogether (covariates, features), in its order; None: they are learned.
+
+        A new line of such an axis has to bring its own.
+        """
+        return None
+
+    def reread(self, shared: Any, cells: Cells, rows: Any, cols: Any) -> Any:
+        """Globals whose parts that belong to training cells are those of other ``cells``; what is learned stays.
+
+        Sums and priors by moments of the cells and, in cellwise models, predictions for each of them. ``rows`` and
+        ``cols`` are the sides of the cells' axes.
+        """
+        if self.cellwise:
+            raise TypeError(
+                f"{type(self).__name__} is cellwise and defines no reread, so it cannot be given more cells"
+            )
+        return shared
+
     @abstractmethod
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """Start from the training cells; ``lead`` is the axis that sweeps update first."""

@@ -53,8 +53,26 @@ class Learner(DataModel):
     def _fit(self, design: Array, target: Array, weight: Array) -> RegressorShared:
         from sklearn.base import clone
 
-        estimator = clone(self.estimator).fit(design, target, sample_weight=weight)
-        return RegressorShared(estimator, design, np.asarray(estimator.predict(design), np.float64))
+        return _predicted(clone(self.estimator).fit(design, target, sample_weight=weight), design)
+
+    def grown(self, fresh: DataModel) -> Learner:
+        """The same kind of estimator with features of more lines."""
+        if not isinstance(fresh, Learner) or self._widths() != fresh._widths():
+            raise ValueError(f"data builds {fresh!r} in place of {self!r}; fit again to change estimator or features")
+        return fresh
+
+    def _widths(self) -> tuple[int | None, ...]:
+        """Numbers of features of a row and of a column."""
+        return tuple(None if f is None else np.shape(f)[1] for f in (self.row_features, self.col_features))
+
+    def known_lines(self, axis: int) -> KnownLines | None:
+        """Features, where the axis has them."""
+        features = (self.row_features, self.col_features)[axis]
+        return None if features is None else KnownLines(np.asarray(features))
+
+    def reread(self, shared: RegressorShared, cells: Cells, rows: KnownLines, cols: KnownLines) -> RegressorShared:
+        """Features of other cells and the estimator's predictions for them."""
+        return _predicted(shared.estimator, _design(rows.shown[cells.row_index], cols.shown[cells.col_index]))
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
         """The estimator fitted to a random linear function of the features."""
@@ -103,6 +121,12 @@ class Learner(DataModel):
     def prior_line(self, axis: int, side: KnownLines, shared: RegressorShared) -> KnownLines:
         """The mean features."""
         return KnownLines(side.shown.mean(axis=0, keepdims=True))
+
+
+def _predicted(estimator: Any, design: Array) -> RegressorShared:
+    """A fitted estimator with its predictions for cells of these features."""
+    offset = np.asarray(estimator.predict(design), np.float64) if len(design) else np.empty(0)
+    return RegressorShared(estimator, design, offset)
 
 
 def _design(rows: Array, cols: Array) -> Array:

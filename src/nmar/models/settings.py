@@ -53,6 +53,27 @@ def check_share(argument: str, value: object) -> None:
         raise ValueError(f"{argument}={value!r}; give a number from 0 to 1")
 
 
+def check_lines(argument: str, given: int, axis: int, cells: Cells) -> None:
+    """Raise unless there are as many lines of covariates as the matrix has rows or columns; names those without."""
+    ids = (cells.row_ids, cells.col_ids)[axis]
+    if given < len(ids):
+        raise ValueError(f"{argument} has {given} lines, none for {listed(axis, ids[given:])}; {_remedy(argument)}")
+    if given > len(ids):
+        name = ("rows", "columns")[axis]
+        raise ValueError(f"{argument} has {given} lines but the matrix has {len(ids)} {name}; give one line for each")
+
+
+def listed(axis: int, ids: Any) -> str:
+    """Some ids by name."""
+    few = ", ".join(repr(key.item() if hasattr(key, "item") else key) for key in ids[:3])
+    more = f" and {len(ids) - 3} more" if len(ids) > 3 else ""
+    return f"{('row', 'column')[axis]}{'s' if len(ids) > 1 else ''} {few}{more}"
+
+
+def _remedy(argument: str) -> str:
+    return f"give one for every id of the matrix: set_params(data=…) with longer {argument}, or leave those cells out"
+
+
 def with_intercepts(rank: int, cells: Cells | None) -> tuple[Coordinates, Coordinates]:
     """Coordinates (factors, own intercept, 1) of the longer axis and (factors, 1, own intercept) of the other.
 
@@ -298,18 +319,15 @@ class Regression:
         side = 1 if self.axis == "rows" else 0
         if cells is not None and hasattr(table, "reindex"):
             ids = cells.col_ids if side == 1 else cells.row_ids
-            absent = [key for key in ids if key not in table.index][:3]
+            absent = [key for key in ids if key not in table.index]
             if absent:
-                raise ValueError(f"covariates has no line for {absent!r}; give one for every id of the matrix")
+                raise ValueError(f"covariates has no line for {listed(side, absent)}; {_remedy('covariates')}")
             table = table.loc[list(ids)]
         x = np.asarray(table, np.float64)
         if x.ndim != 2 or not np.all(np.isfinite(x)):
             raise ValueError("covariates must be a table of finite numbers; impute or drop the missing ones first")
-        if cells is not None and len(x) != cells.shape[side]:
-            raise ValueError(
-                f"covariates has {len(x)} lines but the matrix has {cells.shape[side]} {('rows', 'columns')[side]};"
-                " give one line for each"
-            )
+        if cells is not None:
+            check_lines("covariates", len(x), side, cells)
         spread = x.std(axis=0)
         scaled = (x - x.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
         return np.column_stack([np.ones(len(x)), scaled])
@@ -346,9 +364,8 @@ class Regressor:
         """A learner on the features."""
         given = [None if f is None else np.asarray(f) for f in (self.row_features, self.col_features)]
         for axis, features in enumerate(given):
-            if cells is not None and features is not None and len(features) != cells.shape[axis]:
-                name = ("row_features", "col_features")[axis]
-                raise ValueError(f"{name} has {len(features)} lines but the matrix has {cells.shape[axis]}")
+            if cells is not None and features is not None:
+                check_lines(("row_features", "col_features")[axis], len(features), axis, cells)
         return Learner(self.estimator, given[0], given[1])
 
     def describe(self) -> str:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmar.data.cells import Cells
+from nmar.fit.finish import Fitted
 from nmar.fit.options import Options
-from nmar.fit.train import Fitted
 from nmar.prob.linkage import linkage
 from nmar.report.gains import Gain, Judges
 from nmar.report.names import base, line, setting

@@ -1,0 +1,124 @@
+"""How every fit ends: the main run, what is done after each of its sweeps, and the posterior it leaves.
+
+First fits (fit/train.py), fits that go on with more cells (fit/grow.py) and streams (fit/stream.py) end here.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nmar.data.cells import Cells
+from nmar.fit.callbacks import INTERRUPTED, run_kept
+from nmar.fit.choose import Choice, score
+from nmar.fit.entrywise import Entrywise, Visits
+from nmar.fit.run import Fit, FullSweeps, Progress, Schedule, Trace
+from nmar.fit.schedule import Batches, Minibatch
+from nmar.fit.start import seed_sequence
+from nmar.fit.starts import Job
+from nmar.fit.stop import StopRule
+from nmar.models.context import Observed
+from nmar.models.law import Law
+from nmar.posterior.posterior import Posterior
+
+log = logging.getLogger("nmar")
+
+How = tuple[Schedule, StopRule]  # what a sweep is, and when it has been enough
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A posterior and how it came about."""
+
+    posterior: Posterior
+    trace: Trace
+    reason: str
+    choices: tuple[Choice, ...] = ()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended it; the posterior is that of the last finished sweep."""
+        return self.reason == INTERRUPTED
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a fit that has finished a sweep: ``fitted`` is the fit up to the last one."""
+
+    def __init__(self, fitted: Fitted) -> None:
+        super().__init__(f"the fit was interrupted after {fitted.trace.iterations} sweeps")
+        self.fitted = fitted
+
+
+def uninterrupted(fitted: Fitted) -> Fitted:
+    """The fit; one that was interrupted is raised, so that nothing goes on as if it had ended by itself."""
+    if fitted.interrupted:
+        raise Interrupted(fitted)
+    return fitted
+
+
+def preliminary(fitted: Fitted) -> Fitted:
+    """A fit that only prepares the one asked for: interrupted, it leaves nothing to keep."""
+    if fitted.interrupted:
+        raise KeyboardInterrupt
+    return fitted
+
+
+def full_sweeps(job: Job) -> How:
+    """Coordinate ascent, whatever the solver of the first fit was."""
+    return FullSweeps(), job.options.stop
+
+
+def as_asked(job: Job, law: Law, observed: Observed) -> How:
+    """The solver of the options; a stochastic bound is too noisy to stop on."""
+    method, stop = job.options.method, job.options.stop
+    seeds = seed_sequence(job.options.seed)
+    if isinstance(method, Minibatch):
+        rule = replace(stop, max_iter=min(stop.max_iter, method.passes), tol=0.0)
+        return Batches(method, observed, law, seeds), rule
+    if isinstance(method, Entrywise):
+        return Visits(method, observed, law, seeds), replace(stop, tol=0.0)
+    return full_sweeps(job)
+
+
+def finish(job: Job, law: Law, observed: Observed, progress: Progress, how: How) -> Fitted:
+    """The main run, following validation if there is any; the best state by validation is kept, not the last.
+
+    The posterior is on the axes of the job's cells and holds the factors alone, without what only sweeps need.
+    """
+    schedule, rule = how
+
+    def judge(now: Progress) -> Progress:
+        if job.valid is None:
+            return now
+        value = _score(Posterior(law, now.state, job.cells.rows, job.cells.cols), job.valid)
+        now = replace(now, trace=replace(now.trace, valid=(*now.trace.valid, value)))
+        better = job.keeps_best and value > now.best_score
+        return replace(now, best=now.state.bare().copy(), best_score=value) if better else now
+
+    def tell(now: Progress) -> None:
+        if job.keep is not None and job.keep.due(now):
+            job.keep.write(now)
+        if job.watch is not None:
+            job.watch(now.trace, now.state)
+
+    fit = run_kept(progress, job.around(law, observed), rule, job.control, schedule, judge, tell)
+    _keep_last(job, fit, progress)
+    best = None if fit.progress is None else fit.progress.best
+    log.info("stopped after %d sweeps: %s", fit.trace.iterations, fit.reason)
+    kept = fit.state if best is None else best
+    return Fitted(Posterior(law, kept.bare(), job.cells.rows, job.cells.cols), fit.trace, fit.reason)
+
+
+def _keep_last(job: Job, fit: Fit, began: Progress) -> None:
+    """The last sweep goes to disk too, whatever ended the fit."""
+    last = fit.progress
+    if job.keep is None or last is None or last is began or job.keep.due(last):
+        return
+    job.keep.write(last)
+
+
+def _score(posterior: Posterior, cells: Cells) -> float:
+    """Mean predictive log likelihood of cells on the posterior's axes."""
+    return float(np.mean(score(posterior, cells)))
