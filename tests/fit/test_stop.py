@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from problems_fit import SETTINGS, cells_of, same
+from problems_fit import SETTINGS, arrays, cells_of, same
 
 import nmar
-from nmar.fit.run import Trace
+from nmar.fit.options import Options
+from nmar.fit.run import FullSweeps, Trace
 from nmar.fit.stop import StopRule
+from nmar.fit.train import train
 
 
 def trace(bound=(), valid=(), seconds=None):
@@ -56,7 +58,7 @@ def test_a_number_of_sweeps_that_was_chosen_is_a_reason_of_its_own():
 
 def test_the_best_state_by_validation_is_kept_not_the_last(monkeypatch):
     scores = iter([-3.0, -2.0, -1.0, -1.5, -1.6, -1.4, -1.7])
-    monkeypatch.setattr("nmar.fit.train._score", lambda posterior, cells: next(scores))
+    monkeypatch.setattr("nmar.fit.finish._score", lambda posterior, cells: next(scores))
     train, valid, _ = cells_of(SETTINGS["full"]).split(test=0.1, valid=0.1, seed=0)
     states = []
     model = nmar.CCPF(SETTINGS["full"], "free", factors=3, max_iter=60, patience=4, starts=1, random_state=0)
@@ -97,3 +99,54 @@ def test_callbacks_see_every_sweep_and_can_stop():
 def test_what_cannot_be_called_is_refused():
     with pytest.raises(ValueError, match="cannot be called"):
         nmar.CCPF(SETTINGS["full"], factors=3).fit(cells_of(SETTINGS["full"]), callbacks=["print"])
+
+
+def counting(monkeypatch):
+    """Sweeps that are made from now on, as a list that grows."""
+    plain, made = FullSweeps.advance, []
+
+    def advance(self, *given):
+        made.append(1)
+        return plain(self, *given)
+
+    monkeypatch.setattr(FullSweeps, "advance", advance)
+    return made
+
+
+@pytest.mark.parametrize("link", ["free", None, "two-stage"], ids=str)
+def test_sweeps_that_look_for_a_start_count_as_time(link, monkeypatch):
+    made = counting(monkeypatch)
+    cells = cells_of(SETTINGS["full"])
+    found = nmar.CCPF(SETTINGS["full"], link, factors=3, max_iter=50, max_time=0.0, random_state=0).fit(cells)
+    assert found.stop_reason_ == "max_time" and len(made) <= 6  # one of each kind, not 84 and more
+
+
+def test_starts_are_as_many_as_asked_for(monkeypatch):
+    made, cells, swept = counting(monkeypatch), cells_of(SETTINGS["full"]), []
+    for starts in (1, 2, 3, None):
+        del made[:]
+        nmar.CCPF(SETTINGS["full"], "free", factors=3, max_iter=2, starts=starts, random_state=0).fit(cells)
+        swept.append(len(made) - 2)
+    assert swept == [0, 60, 84, 84]  # 12 of the geometric leader, then 24 of each start
+
+
+def test_the_progress_bar_is_told_of_every_sweep(monkeypatch):
+    made, told = counting(monkeypatch), []
+    options = Options(SETTINGS["full"], "free", 3, stop=StopRule(max_iter=2))
+    fitted = train(cells_of(SETTINGS["full"]), options, watch=lambda trace, state: told.append(trace.seconds[-1]))
+    assert len(told) == len(made) == 86
+    assert fitted.trace.seconds[0] >= fitted.trace.before >= sum(told[k] for k in (11, 35, 59, 83))  # each run's last
+
+
+def test_states_that_callbacks_keep_stay_as_they_were():
+    kept, seen = [], []
+
+    def keep(record):
+        kept.append(record.state)
+        seen.append([array.copy() for array in arrays(record.state)])
+
+    nmar.CCPF(SETTINGS["full"], "free", factors=3, max_iter=6, tol=0.0, starts=1, random_state=0).fit(
+        cells_of(SETTINGS["full"]), callbacks=[keep]
+    )
+    for state, copies in zip(kept, seen, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(arrays(state), copies, strict=True))

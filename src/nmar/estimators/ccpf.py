@@ -73,8 +73,9 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         0 is silent, 1 shows progress on a terminal and logs the stop, 2 logs every sweep.
     prior : {"robust", "paper", "learned"}, default 'robust'
         Prior shape of the pattern's weights: 0.3, the paper's tiny one from the density, or learned for each side.
-    starts : int, default 2
-        Where the linkage has several modes: 1 takes the first start, more try them all and go on from the best.
+    starts : int or None, default None
+        How many starts of the linkage are tried by short runs, where it has several modes: two to four exist. 1 takes
+        the first as it is, None tries all. Their sweeps count in ``max_time`` and in the seconds of the trace.
     dtype : {"float64", "float32"}, default 'float64'
     max_time : float or None, default None
         Seconds at most, checked after each sweep.
@@ -121,7 +122,7 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         random_state: Any = None,
         verbose: int = 0,
         prior: str = "robust",
-        starts: int = 2,
+        starts: int | None = None,
         dtype: str = "float64",
         max_time: float | None = None,
         patience: int = 10,

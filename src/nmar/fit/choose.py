@@ -9,7 +9,6 @@ that it has to invent (theory.md, Thinned counts), and it cannot compare pattern
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -96,14 +95,12 @@ class Chosen:
     options : with nothing left open
     start : shared parameters to start from, and ``sweeps`` how far to go; None where that was not looked for
     choices : what was tried
-    seconds : how long it took
     """
 
     options: Options
     start: Shared | None
     sweeps: int | None
     choices: tuple[Choice, ...]
-    seconds: float
 
 
 def ranked(setting: str, scores: dict[Any, Array]) -> tuple[Choice, ...]:
@@ -141,16 +138,15 @@ def choose_settings(job: Job) -> Chosen:
             choices += ranked(setting, {trial.value: trial.scores for trial in trials})
             log.info("%s: %s", setting, best.value)
     if best is None or setting not in ("trust", "start"):
-        return Chosen(search.options, None, None, choices, search.seconds)
+        return Chosen(search.options, None, None, choices)
     best = search.exhausted(best)
-    return Chosen(search.options, best.start.shared, best.best_at, choices, search.seconds)
+    return Chosen(search.options, best.start.shared, best.best_at, choices)
 
 
 class _Search:
     """Trials on the training cells less some, which judge them together with the validation cells."""
 
     def __init__(self, job: Job) -> None:
-        self._began = time.perf_counter()
         share = min(SHARE, JUDGES / job.cells.n_observed)
         inner, _, aside = job.cells.split(test=share, valid=0.0, seed=0)
         self.judges = [aside] if job.valid is None else [aside, job.valid]
@@ -159,15 +155,9 @@ class _Search:
         self.options = job.options
 
     @property
-    def seconds(self) -> float:
-        """Time spent so far."""
-        return time.perf_counter() - self._began
-
-    @property
     def _over(self) -> bool:
         """Whether there is no time left for another value."""
-        limit = self.options.stop.max_time
-        return limit is not None and self.seconds >= limit
+        return self.job.seconds_left == 0.0
 
     def try_factors(self) -> list[Trial]:
         """Numbers of factors, judged by which cells are observed as well as by their values."""
@@ -229,7 +219,7 @@ class _Search:
         """The trial so many sweeps on, scored every STEP or so."""
         around = self.job.around(trial.problem.law, trial.problem.observed)
         for count in _parts(sweeps):
-            fit = run(Progress(trial.state), around, self._stop(count), self._told, stopped=self.job.control)
+            fit = run(Progress(trial.state), around, self._stop(count), self.job.show, stopped=self.job.control)
             trial = replace(trial, state=fit.state, swept=trial.swept + fit.trace.iterations)
             scores = np.concatenate([score(self._posterior(trial), cells) for cells in self.judges])
             if float(scores.mean()) > trial.score:
@@ -239,15 +229,8 @@ class _Search:
     def _posterior(self, trial: Trial) -> Posterior:
         return Posterior(trial.problem.law, trial.state, self.job.cells.rows, self.job.cells.cols)
 
-    def _told(self, progress: Progress) -> Progress:
-        if self.job.watch is not None:
-            self.job.watch(progress.trace, progress.state)
-        return progress
-
     def _stop(self, sweeps: int) -> StopRule:
-        limit = self.options.stop.max_time
-        left = None if limit is None else max(limit - self.seconds, 0.0)
-        return StopRule(max_iter=sweeps, tol=0.0, max_time=left)
+        return StopRule(max_iter=sweeps, tol=0.0, max_time=self.job.seconds_left)
 
     def _pattern_scores(self, posterior: Posterior) -> Array:
         """log P(observed) of the judging cells, less what missing cells cost for each observed one."""

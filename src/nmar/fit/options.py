@@ -45,7 +45,7 @@ class Options:
     control : False; "tail" (or True), the tail-only control; "blind", the blind one, short for trust=0
     trust : how far the pattern is believed, from 0 (blind) to 1, or "auto"
     prior : "robust" (η = ζ = 0.3), "paper" (η from the density) or "learned" (η and ζ from the data)
-    starts : starts tried where the linkage has several modes (free); the one with the better bound goes on
+    starts : how many starts of the linkage are tried, where it has several modes; None: all there are
     dtype : "float64" or "float32" storage
     solver : "batch", "minibatch", "entrywise", or settings: :class:`Minibatch`, :class:`Entrywise`
     """
@@ -56,7 +56,7 @@ class Options:
     control: bool | str = False
     trust: float | str = 1.0
     prior: str = "robust"
-    starts: int = 2
+    starts: int | None = None
     dtype: str = "float64"
     backend: str = "auto"
     n_jobs: int | None = None
@@ -69,7 +69,8 @@ class Options:
             check_count("factors", self.factors, 1)
         check_count("max_iter", self.stop.max_iter, 1)
         check_count("patience", self.stop.patience, 1)
-        check_count("starts", self.starts, 1)
+        if self.starts is not None:
+            check_count("starts", self.starts, 1)
         check_seed("random_state", self.seed)
         check_choice("prior", self.prior, PRIORS)
         check_choice("control", self.control, (False, True, "tail", "blind"))
@@ -120,7 +121,7 @@ class Options:
         open_trust = self.trust == "auto" and link.couples and not self.control
         found = {"factors": self.factors == "auto", "thinning": link.thinning == "auto" and link.couples}
         found["trust"] = open_trust
-        several = (link.events > 1.0 or found["thinning"]) and self.starts > 1 and self.method is None
+        several = (link.events > 1.0 or found["thinning"]) and self.starts != 1 and self.method is None
         found["start"] = several and link.learned and not self.tail_only and not open_trust
         return tuple(name for name, is_open in found.items() if is_open)
 

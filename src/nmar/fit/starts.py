@@ -6,8 +6,9 @@ Everything here is determined by data, options and seed, so a resumed fit that h
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,24 @@ class Job:
     control: Control
     keep: Checkpoint | None = None
     keeps_best: bool = True  # the best state by validation is kept, not the last
+    began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def seconds(self) -> float:
+        """Time since the fit began, sweeps that look for a start included."""
+        return time.perf_counter() - self.began
+
+    @property
+    def seconds_left(self) -> float | None:
+        """What is left of ``max_time``; None: no limit."""
+        limit = self.options.stop.max_time
+        return None if limit is None else max(limit - self.seconds, 0.0)
+
+    def show(self, progress: Progress) -> Progress:
+        """Tell the progress bar of a sweep that looks for a start or for settings."""
+        if self.watch is not None:
+            self.watch(progress.trace, progress.state)
+        return progress
 
     def around(self, law: Law, observed: Observed) -> Context:
         """The surroundings of a run."""
@@ -103,7 +122,10 @@ def first_state(job: Job) -> tuple[Problem, State]:
     states = starting_states(job, problem)
     if len(states) == 1:
         return problem, states[0]
-    probes = [_probe(job, problem.law, problem.observed, state, 2 * PROBE) for state in states]
+    probes: list[Fit] = []
+    for state in states:
+        if not probes or job.seconds_left != 0.0:
+            probes.append(_probe(job, problem.law, problem.observed, state, 2 * PROBE))
     bounds = [probe.trace.bound[-1] for probe in probes]
     log.info("bounds of the starts: %s", ", ".join(f"{b:.8g}" for b in bounds))
     best = probes[int(np.argmax(bounds))].state.shared
@@ -138,11 +160,11 @@ def starting_states(job: Job, problem: Problem) -> list[State]:
     sd = _sd(problem.observed)
     if job.options.tail_only:
         bends = [(sign * bend, rate) for bend, rate in ((1.0, 1.0), (MUCH, RARE)) for sign in (-1.0, 1.0)]
-        return [with_linkage(problem.state, started.bent(bend, sd), rate) for bend, rate in bends]
+        return [with_linkage(problem.state, started.bent(bend, sd), rate) for bend, rate in bends[: job.options.starts]]
     if link.leader is None:
         return [with_linkage(problem.state, started.bent(sign, sd)) for sign in (-1.0, 1.0)]
     heavy = with_linkage(problem.state, started.bent(1.0, sd))
-    return [problem.state, _led(job, link.leader, problem), heavy]
+    return [problem.state, _led(job, link.leader, problem), heavy][: job.options.starts]
 
 
 def _only_start(job: Job, problem: Problem) -> State:
@@ -172,5 +194,5 @@ def _sd(observed: Observed) -> float:
 
 def _probe(job: Job, law: Law, observed: Observed, state: State, sweeps: int) -> Fit:
     # as long whatever max_iter is: a fit that is prolonged must start where the shorter one started
-    rule = StopRule(max_iter=sweeps, tol=0.0)
-    return run(Progress(state), job.around(law, observed), rule, stopped=job.control)
+    rule = StopRule(max_iter=sweeps, tol=0.0, max_time=job.seconds_left)
+    return run(Progress(state), job.around(law, observed), rule, job.show, stopped=job.control)

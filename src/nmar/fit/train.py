@@ -113,7 +113,8 @@ def _fit(job: Job) -> Fitted:
     if job.options.left_open:
         return _fit_chosen(job)
     problem, state = first_state(job)
-    return _run(job, problem.law, problem.observed, Progress(state, seed=job.options.seed))
+    began = Progress(state, Trace(before=job.seconds), seed=job.options.seed)
+    return _run(job, problem.law, problem.observed, began)
 
 
 def _fit_chosen(job: Job) -> Fitted:
@@ -126,7 +127,7 @@ def _fit_chosen(job: Job) -> Fitted:
         problem = first_problem(job)
         state = with_linkage(problem.state, found.start.linkage, found.start.rate)
     settings = tuple((name, getattr(job.options, name)) for name in ("factors", "trust"))
-    trace = Trace(before=found.seconds)
+    trace = Trace(before=job.seconds)
     progress = Progress(state, trace, seed=job.options.seed, settings=settings, sweeps=found.sweeps)
     fitted = _run(_until(job, found.sweeps), problem.law, problem.observed, progress)
     return replace(fitted, choices=found.choices)
@@ -201,7 +202,7 @@ def _two_stage(job: Job) -> Fitted:
     problem, state = first_state(replace(job, options=replace(plain, seed=seed), watch=None))
     law = replace(problem.law, pattern_fixed=True)
     state, observed = on_pattern(state, problem.observed, pattern.posterior)
-    began = Progress(state)
+    began = Progress(state, Trace(before=job.seconds))
     job = replace(job, keep=_stage(job, "variance"))
     progress = None if job.keep is None else job.keep.start()
     return _run(job, law, observed, progress or began)
