@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.kernels.cpu_columns import columns_of, constants
 from nmar.kernels.cpu_gamma import renew_lines, tabulate_lines
 from nmar.kernels.cpu_loops import CELLS, LINES, NOTHING, SUMS, add_loop, expect_loop, statistics_loop
 from nmar.kernels.cpu_room import expect_room, gamma_room, tile_room
@@ -96,9 +97,11 @@ def _expect(
     probability, used = _held(lines, crossing)
     sums, kept, new = (pattern, linear, quadratic), (probability, used, cellwise, spread), (mean, variance, log_det)
     thinned = len(crossing.starts) > 0 or (crossing.kind == PARITY and crossing.thinning != 1.0)
-    log_z, count, short = expect_loop(K, D1, D2, leaves, thinned)(
+    columns = columns_of(mine.sizes, leaves == LINES)
+    log_z, count, short = expect_loop(constants(columns), leaves, thinned)(
         lines, _side(mine), _side(theirs), _law(crossing), _floor(dtype), sums, kept, prior, steps, new,
         expect_room(mine.sizes, len(crossing.slopes), dtype, leaves == LINES, crossing.bins if thinned else 0),
+        columns,
     )  # fmt: skip
     found = Expectation(pattern, linear, quadratic, log_z, count, probability, used, short)
     if leaves == CELLS:
@@ -133,9 +136,10 @@ def statistics(
     by_group = np.zeros(crossing.by_value.shape)
     nothing = np.empty(0, mine.packed.dtype)
     moments = (nothing, nothing) if held.moments is None else held.moments
-    statistics_loop(*mine.sizes, held.moments is None)(
+    columns = columns_of(mine.sizes)
+    statistics_loop(constants(columns), held.moments is None)(
         lines, _side(mine), _side(theirs), _flags(crossing), held.probability, held.used, moments, vectors, by_group,
-        tile_room(len(vectors), mine.packed.dtype),
+        tile_room(len(vectors), mine.packed.dtype), columns,
     )  # fmt: skip
     return vectors, by_group
 
@@ -152,7 +156,8 @@ def add_lines(lines: Lines, theirs: Array) -> Array:
     """Sums of the other side's vectors; see spec.py."""
     out, dtype = np.zeros((len(lines.indptr) - 1, theirs.shape[1])), theirs.dtype
     ones, part = np.ones(TILE, dtype), np.zeros(theirs.shape[1], dtype)
-    add_loop(theirs.shape[1])(lines.indptr, lines.indices, theirs, ones, part, out)
+    columns = columns_of((theirs.shape[1], 0, 0))
+    add_loop(constants(columns))(lines.indptr, lines.indices, theirs, ones, part, out, columns)
     return out
 
 
