@@ -72,7 +72,7 @@ def steps_of(log_factorial: Array, starts: Array, shares: Array) -> Steps:
 
 
 @lru_cache(maxsize=32)  # every block of a fit asks for the same ones
-def _polynomials(factorials: bytes, starts: tuple[int, ...]) -> tuple[Array, ...]:
+def _polynomials(factorials: bytes, starts: tuple[int, ...]) -> tuple[Array, Array, Array, Array]:
     """All but the last part of :func:`steps_of`."""
     if not starts:
         nothing = np.empty(0, np.int64)
