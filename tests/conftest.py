@@ -1,6 +1,12 @@
-"""Makes the oracle (tests/oracle/enumeration.py, problems.py) importable from every folder of tests."""
+"""Makes the oracle (tests/oracle/enumeration.py, problems.py) importable from every folder, and compiles little.
 
+Loops that are compiled for the widths of their lines take seconds each, and tests use many widths. The loop for all
+widths gives the same bits (tests/contract/test_widths.py), so the tests run on it.
+"""
+
+import os
 import sys
 from pathlib import Path
 
+os.environ.setdefault("NMAR_FIXED_WIDTHS", "0")  # before nmar is imported, and for the processes that tests start
 sys.path.insert(0, str(Path(__file__).parent / "oracle"))

@@ -24,7 +24,7 @@ def block(data, link):
     case = begin(cells, data.build(cells), linkage(link), Pattern(2), seed=0)
     group = None if link != KNOWN else np.arange(len(cells), dtype=np.int32) % 3
     observed = case.observed if group is None else type(case.observed)(case.observed.cells, group=group)
-    mine, theirs = (view(case.state.sides[axis], axis, case.law, case.state.shared) for axis in (0, 1))
+    mine, theirs = (view(case.state.sides[axis], axis, case.law, case.state.shared, cpu) for axis in (0, 1))
     return observed.block(0, 0, 12), mine, theirs, cell_law(case.law, case.state.shared, observed.distinct)
 
 

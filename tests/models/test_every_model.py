@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -409,3 +410,15 @@ def test_the_binomial_refuses_a_linkage_that_breaks_its_trials():
         nmar.CCPF(nmar.Constant("binomial", trials=7), "linear").fit(cells)
     with pytest.raises(ValueError, match="trials"):
         nmar.CCPF(nmar.Constant("binomial", trials=2), "ignorable").fit(cells)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_a_rank_above_the_smaller_side_warns(family):
+    rows, cols = np.divmod(np.arange(12), 3)
+    cells = nmar.Cells.from_arrays(rows, cols, np.arange(12.0), (4, 3))
+    with pytest.warns(UserWarning, match=r"rank=4 is above the smaller side of a 4 × 3 matrix; .* at most 3"):
+        nmar.Factorization(4, family=family).build(cells)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nmar.Factorization(3, family=family).build(cells)
+        nmar.Factorization(4, family=family).build(None)

@@ -23,6 +23,7 @@ from nmar.kernels.cpu_checks import (
     unfit_cells,
     unfit_held,
 )
+from nmar.kernels.cpu_columns import columns_of, constants
 from nmar.kernels.cpu_gamma import renew_lines, tabulate_lines
 from nmar.kernels.cpu_loops import (
     CELLS,
@@ -117,9 +118,11 @@ def _expect(
     probability, used = _held(lines, crossing)
     sums, kept, new = (pattern, linear, quadratic), (probability, used, cellwise, spread), (mean, variance, log_det)
     thinned = len(crossing.starts) > 0 or (crossing.kind == PARITY and crossing.thinning != 1.0)
-    log_z, count, ended = expect_loop(K, D1, D2, leaves, thinned)(
+    columns = columns_of(mine.sizes, leaves == LINES)
+    log_z, count, ended = expect_loop(constants(columns), leaves, thinned)(
         lines, _side(mine), _side(theirs), _law(crossing), _floor(dtype), sums, kept, prior, steps, new,
         expect_room(mine.sizes, len(crossing.slopes), dtype, leaves == LINES, crossing.bins if thinned else 0),
+        columns,
     )  # fmt: skip
     if ended == UNFIT:
         raise ValueError(unfit_block(lines, mine, theirs, crossing))
@@ -157,9 +160,10 @@ def statistics(
     by_group = np.zeros(crossing.by_value.shape)
     nothing = np.empty(0, mine.packed.dtype)
     moments = (nothing, nothing) if held.moments is None else held.moments
-    ended = statistics_loop(*mine.sizes, held.moments is None)(
+    columns = columns_of(mine.sizes)
+    ended = statistics_loop(constants(columns), held.moments is None)(
         lines, _side(mine), _side(theirs), _law(crossing), held.probability, held.used, moments, vectors, by_group,
-        tile_room(len(vectors), mine.packed.dtype),
+        tile_room(len(vectors), mine.packed.dtype), columns,
     )  # fmt: skip
     if ended == UNFIT:
         raise ValueError(unfit_held(lines, crossing, held) or unfit_block(lines, mine, theirs, crossing))
@@ -180,7 +184,8 @@ def add_lines(lines: Lines, theirs: Array) -> Array:
     check_vectors(theirs)
     out, dtype = np.zeros((len(lines.indptr) - 1, theirs.shape[1])), theirs.dtype
     ones, part = np.ones(TILE, dtype), np.zeros(theirs.shape[1], dtype)
-    if add_loop(theirs.shape[1])(lines.indptr, lines.indices, theirs, ones, part, out) == UNFIT:
+    columns = columns_of((theirs.shape[1], 0, 0))
+    if add_loop(constants(columns))(lines.indptr, lines.indices, theirs, ones, part, out, columns) == UNFIT:
         raise ValueError(unfit_cells(lines, len(theirs)))
     return out
 

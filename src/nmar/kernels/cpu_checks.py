@@ -61,7 +61,7 @@ def _within(numbers, end):
 
 
 @compiled
-def block_fits(lines, mine, theirs, law, factors, width, modelled):
+def block_fits(lines, mine, theirs, law, width, modelled):
     """Whether the cells of a block, both sides and the tables of their law fit each other."""
     indptr, indices, values, group, offset = lines
     cells = indices.shape[0]
@@ -71,6 +71,7 @@ def block_fits(lines, mine, theirs, law, factors, width, modelled):
         return False
     if (offset.shape[0] != 0 and offset.shape[0] != cells) or (group.shape[0] != 0 and group.shape[0] != cells):
         return False
+    factors = mine[1].shape[1]
     if not (_side_fits(mine, factors, width) and _side_fits(theirs, factors, width)):
         return False
     if not modelled:
@@ -87,7 +88,7 @@ def _side_fits(side, factors, width):
     n = packed.shape[0]
     if packed.shape[1] != width or packed.strides[1] != packed.itemsize:
         return False
-    return logs.shape[0] == n and logs.shape[1] == factors and tops.shape[0] == n
+    return logs.shape[0] == n and logs.shape[1] == factors and factors <= width and tops.shape[0] == n
 
 
 @compiled
@@ -169,7 +170,7 @@ def _unfit_law(law: CellLaw) -> str:
     if law.family == UNMODELLED or _law_is_whole(law, tables):
         return ""
     shapes = f"slopes {law.slopes.shape}, linear, shift and quadratic {tables}, log_factorial {len(law.log_factorial)}"
-    return f"the tables of the law do not fit each other: {shapes}; make them with coupled.crossing"
+    return f"the tables of the law do not fit each other: {shapes}; make them with models.cell_law"
 
 
 def _law_is_whole(law: CellLaw, tables: list[int]) -> bool:

@@ -31,11 +31,12 @@ def descend_line(
     (spec.NormalPrior). Leaves: the line in ``new`` (spec.NormalLines); in ``cells``, where there is room for them, E[μ]
     and its variance. Means begin at column K of a line and variances at column S. Meanwhile cells that come next are
     asked for (``ask``: from which to which, from which column on), SHARE columns in each of two steps. Where this
-    line's own cells have not stayed in cache, they are asked for again, BOTH columns for the moments.
+    line's own cells have not stayed in cache, they are asked for again, BOTH columns for the moments. D is the width of
+    a section, in whole vectors.
     """
     vectors, own, dots, shares, part, total = room
     mean, variance, log_det = new
-    log_det[i], gain = _prepare(i, K, D, mine, sums, prior, mean, variance, vectors, own)
+    log_det[i], gain = _prepare(i, K, mine, sums, prior, mean, variance, vectors, own)
     far, free = hi - lo > NEAR, prior[2]
     for step in range(steps):
         if not gain > 0.0:
@@ -57,12 +58,12 @@ def descend_line(
             if (stop - lo) % TILE == 0 or stop == hi:
                 flush(total, part)
         if last:
-            _last_step(i, K, D, curve, mean, vectors, own)
+            _last_step(i, K, curve, mean, vectors, own)
         else:
-            gain = _step(i, K, D, gain, free, total, mean, vectors, own)
+            gain = _step(i, K, gain, free, total, mean, vectors, own)
     if cells[1].shape[0] == 0:
         return
-    for k in range(D):
+    for k in range(mean.shape[1]):
         own[0, K + k], own[0, S + k] = mean[i, k], variance[i, k]
     line_moments(
         theirs, indices, lo, hi, own, 0, K, S, D, cells[0], cells[1], 0, TILE, hi if far else 0, K, BOTH
@@ -70,12 +71,12 @@ def descend_line(
 
 
 @compiled
-def empty_lines(indptr, mine, K, D, prior, new):
+def empty_lines(indptr, mine, K, prior, new):
     """Lines without cells fall back to their prior."""
     for i in range(indptr.shape[0] - 1):
         if indptr[i] == indptr[i + 1]:
             new[2][i] = 0.0
-            for k in range(D):
+            for k in range(new[0].shape[1]):
                 free = prior[2][k]
                 new[0][i, k] = prior[0][k] if free else mine[i, K + k]
                 new[1][i, k] = 1.0 / prior[1][k] if free else 0.0
@@ -91,27 +92,27 @@ def flush(total, part):
 
 
 @fast
-def _prepare(i, K, D, mine, sums, prior, mean, variance, vectors, own):
+def _prepare(i, K, mine, sums, prior, mean, variance, vectors, own):
     """The system of a line and the first direction, preconditioned by the diagonal.
 
     Returns the log determinant of the line's covariance and r'z, whose half bounds what is to be gained.
     """
     prior_mean, prior_precision, free = prior
     gain, log_det = 0.0, 0.0
-    for k in range(D):
+    for k in range(mean.shape[1]):
         old, noise = np.float64(mine[i, K + k]), sums[2][k]
         mean[i, k] = mine[i, K + k]
         vectors[EXTRA, k] = noise + prior_precision[k]
         vectors[DIAGONAL, k] = sums[1][k] + vectors[EXTRA, k]
         right = sums[0][k] + prior_precision[k] * (prior_mean[k] - old) - noise * old
         vectors[RIGHT, k] = right if free[k] else 0.0
-    for k in range(D):
+    for k in range(mean.shape[1]):
         inverse = 1.0 / vectors[DIAGONAL, k]
         variance[i, k] = inverse if free[k] else 0.0
         vectors[DIRECTION, k] = vectors[RIGHT, k] * inverse
         gain += vectors[RIGHT, k] * vectors[DIRECTION, k]
         own[0, K + k] = vectors[DIRECTION, k]
-    for k in range(D):
+    for k in range(mean.shape[1]):
         log_det -= log(vectors[DIAGONAL, k]) if free[k] else 0.0
     return log_det, gain
 
@@ -125,34 +126,34 @@ def _inner(a, b, count):
 
 
 @fast
-def _last_step(i, K, D, curve, mean, vectors, own):
+def _last_step(i, K, curve, mean, vectors, own):
     """Go to the best point along the last direction, whose image nobody needs: ``curve`` is Σ ω (b'd)² of the cells."""
     along = 0.0
-    for k in range(D):
+    for k in range(mean.shape[1]):
         direction = np.float64(own[0, K + k])
         along += vectors[RIGHT, k] * direction
         curve += vectors[EXTRA, k] * direction * direction
     size = along / curve if curve > 0.0 else 0.0  # a direction may be nothing in the storage type
-    for k in range(D):
+    for k in range(mean.shape[1]):
         mean[i, k] += size * np.float64(own[0, K + k])
 
 
 @fast
-def _step(i, K, D, gain, free, total, mean, vectors, own):
+def _step(i, K, gain, free, total, mean, vectors, own):
     """Go to the best point along the direction, as it is stored, and find the next one. Returns the new r'z."""
     along, curve = 0.0, 0.0
-    for k in range(D):
+    for k in range(mean.shape[1]):
         direction = np.float64(own[0, K + k])
         image = total[k] + vectors[EXTRA, k] * direction
         vectors[IMAGE, k] = image if free[k] else 0.0
         along += vectors[RIGHT, k] * direction
         curve += vectors[IMAGE, k] * direction
     size, after = along / curve if curve > 0.0 else 0.0, 0.0  # a direction may be nothing in the storage type
-    for k in range(D):
+    for k in range(mean.shape[1]):
         mean[i, k] += size * np.float64(own[0, K + k])
         vectors[RIGHT, k] -= size * vectors[IMAGE, k]
         after += vectors[RIGHT, k] * vectors[RIGHT, k] / vectors[DIAGONAL, k]
-    for k in range(D):
+    for k in range(mean.shape[1]):
         vectors[DIRECTION, k] = vectors[RIGHT, k] / vectors[DIAGONAL, k] + after / gain * vectors[DIRECTION, k]
         own[0, K + k] = vectors[DIRECTION, k]
     for k in range(total.shape[0]):

@@ -1,8 +1,9 @@
 """Compiled: inner products and weighted sums of gathered lines, for cells that share a line of their own.
 
 ``theirs`` is the packed side that is gathered, ``indices`` names the line of each cell ``lo`` … ``hi``, and a section
-is ``width`` columns from column ``first`` on, with zeros up to whole vectors. Widths are constants of the compiled
-code, so that a line's own numbers and the sums stay in registers. Arrays by cell begin with cell ``start``.
+is ``width`` columns, in whole vectors, from column ``first`` on. Where widths are constants of the compiled code, a
+line's own numbers stay in registers and nothing is a loop but the cells; where they are numbers given to it, vectors
+are a loop too, which adds up in the same order. Arrays by cell begin with cell ``start``.
 
 While a cell is worked on, the line of the cell ``later`` cells on is asked for, if there is one before cell ``end``:
 ``columns`` of its columns from ``column`` on. Without it a sweep over data larger than the cache waits for memory at
@@ -19,17 +20,44 @@ from nmar.kernels.cpu_vector import LANES, Writer, whole
 from nmar.kernels.spec import CACHE_LINE
 
 REGISTERS = 24  # of 64 bytes that sums may occupy
+PAIRS = (2, 1)  # vectors that go to the two chains of a sum
 SECOND_LEVEL = 2  # where lines that are asked for wait
 
 
-def _starts(width):
-    """First lanes of the vectors of a section."""
-    return range(0, width, LANES)
+def _extent(signature, arguments, place):
+    """A width: an ``int`` where it is a constant of the compiled code, else the value it is given at run time."""
+    kind = signature.args[place]
+    return kind.literal_value if isinstance(kind, types.IntegerLiteral) else arguments[place]
 
 
-def _own(w, place, line, first, width):
-    """A line's own section."""
-    return [w.load(place, line, w.builder.add(first, whole(start))) for start in _starts(width)]
+def _by_vectors(w, size, together, write):
+    """``write`` the work on the vectors of a section, whose first lanes it is given, ``together[0]`` at a time.
+
+    What is left of a width that is no constant is done ``together[1]`` at a time, and so on down to 1.
+    """
+    if isinstance(size, int):
+        starts = range(0, size, LANES)
+        for begin in range(0, len(starts), together[0]):
+            write(starts[begin : begin + together[0]])
+        return
+    begin = whole(0)
+    for several in together:
+        span = whole(several * LANES)
+        end = w.builder.sub(size, w.builder.urem(w.builder.sub(size, begin), span))
+        with cgutils.for_range_slice(w.builder, begin, end, span) as (k, _):
+            write([w.plus(k, each * LANES) for each in range(several)])
+        begin = end
+
+
+class _Own:
+    """A line's own section: in registers where its width is a constant, read once more for each cell where not."""
+
+    def __init__(self, w, place, line, first, size):
+        self.read = lambda k: w.load(place, line, w.plus(first, k))
+        self.kept = {k: self.read(k) for k in range(0, size, LANES)} if isinstance(size, int) else {}
+
+    def __call__(self, k):
+        return self.kept[k] if self.kept else self.read(k)
 
 
 def _firsts(count):
@@ -39,12 +67,17 @@ def _firsts(count):
 
 def _ask(w, cell, later, end, column, columns):
     """Ask for some columns of the line of the cell ``later`` cells on."""
-    if columns:
-        builder = w.builder
-        there = builder.add(cell, later)
-        with builder.if_then(builder.icmp_signed("<", there, end)):
-            places = [builder.add(column, whole(each)) for each in range(0, columns, CACHE_LINE // w.size)]
-            w.ask(w.line_of(1, there), places, SECOND_LEVEL)
+    if columns == 0:
+        return
+    builder, step = w.builder, CACHE_LINE // w.size
+    there = builder.add(cell, later)
+    with builder.if_then(builder.icmp_signed("<", there, end)):
+        line = w.line_of(1, there)
+        if isinstance(columns, int):
+            w.ask(line, [w.plus(column, each) for each in range(0, columns, step)], SECOND_LEVEL)
+        else:
+            with cgutils.for_range_slice(builder, whole(0), columns, whole(step)) as (each, _):
+                w.ask(line, [w.plus(column, each)], SECOND_LEVEL)
 
 
 def _cells(w, lo, hi):
@@ -69,14 +102,18 @@ class _Chains:
 
     def __init__(self, w, count):
         self.w = w
-        self.sums = [[ir.Constant(w.vector, [0.0] * LANES)] * 2 for _ in range(count)]
+        self.sums = [[cgutils.alloca_once(w.builder, w.vector) for _ in range(2)] for _ in range(count)]
+        for chains in self.sums:
+            for chain in chains:
+                w.builder.store(ir.Constant(w.vector, [0.0] * LANES), chain)
 
-    def add(self, which, turn, term):
-        chains = self.sums[which]
-        chains[turn % 2] = self.w.add(chains[turn % 2], term)
+    def add(self, which, turn, a, b):
+        """Add the product of two vectors."""
+        chain = self.sums[which][turn % 2]
+        self.w.builder.store(self.w.fuse(a, b, self.w.builder.load(chain)), chain)
 
     def totals(self):
-        return self.w.totals([self.w.add(*chains) for chains in self.sums])
+        return self.w.totals([self.w.add(*map(self.w.builder.load, chains)) for chains in self.sums])
 
 
 @intrinsic(prefer_literal=True)
@@ -89,18 +126,22 @@ def line_dots(
 
     def generate(context, builder, signature, arguments):
         w = Writer(context, builder, signature, arguments)
-        size, columns = (signature.args[place].literal_value for place in (7, 13))
+        size, columns = (_extent(signature, arguments, place) for place in (7, 13))
         _, _, lo, hi, _, line, first, _, _, start, later, end, column, _ = arguments
-        own = _own(w, 4, line, first, size)
+        own = _Own(w, 4, line, first, size)
 
         def write(cells):
             others, sums = [w.line_of(1, cell) for cell in cells], _Chains(w, len(cells))
             for cell in cells:
                 _ask(w, cell, later, end, column, columns)
-            for turn, (k, mine) in enumerate(zip(_starts(size), own, strict=True)):
-                place = builder.add(first, whole(k))
-                for each, other in enumerate(others):
-                    sums.add(each, turn, w.multiply(mine, w.load(0, other, place)))
+
+            def products(starts):
+                for turn, k in enumerate(starts):
+                    mine, place = own(k), w.plus(first, k)
+                    for each, other in enumerate(others):
+                        sums.add(each, turn, mine, w.load(0, other, place))
+
+            _by_vectors(w, size, PAIRS, products)
             w.keep(sums.totals(), _firsts(len(cells)), 8, builder.sub(cells[0], start))
 
         _by_groups(w, lo, hi, 4, write)
@@ -123,19 +164,24 @@ def line_moments(
 
     def generate(context, builder, signature, arguments):
         w = Writer(context, builder, signature, arguments)
-        size, columns = (signature.args[place].literal_value for place in (8, 15))
+        size, columns = (_extent(signature, arguments, place) for place in (8, 15))
         _, _, lo, hi, _, line, first, second, _, _, _, start, later, end, column, _ = arguments
-        mean, variance = _own(w, 4, line, first, size), _own(w, 4, line, second, size)
-        square = [w.add(w.multiply(m, m), v) for m, v in zip(mean, variance, strict=True)]
+        mean, variance = _Own(w, 4, line, first, size), _Own(w, 4, line, second, size)
+        square = {k: w.fuse(mean(k), mean(k), variance(k)) for k in mean.kept}
 
         with _cells(w, lo, hi) as (cell, _):
             _ask(w, cell, later, end, column, columns)
             other, sums = w.line_of(1, cell), _Chains(w, 2)
-            for turn, (k, m, v, s) in enumerate(zip(_starts(size), mean, variance, square, strict=True)):
-                b, noise = (w.load(0, other, builder.add(at, whole(k))) for at in (first, second))
-                sums.add(0, turn, w.multiply(m, b))
-                sums.add(1, 0, w.multiply(s, noise))
-                sums.add(1, 1, w.multiply(v, w.multiply(b, b)))
+
+            def products(starts):
+                for turn, k in enumerate(starts):
+                    m, v = mean(k), variance(k)
+                    b, noise = (w.load(0, other, w.plus(at, k)) for at in (first, second))
+                    sums.add(0, turn, m, b)
+                    sums.add(1, 0, square.get(k) or w.fuse(m, m, v), noise)
+                    sums.add(1, 1, v, w.multiply(b, b))
+
+            _by_vectors(w, size, PAIRS, products)
             found = sums.totals()
             for place, lane in zip((9, 10), _firsts(2), strict=True):
                 w.keep(found, [lane], place, builder.sub(cell, start))
@@ -152,12 +198,12 @@ def add_lines(typing_context, theirs, indices, lo, hi, first, width, weights, ou
 
     def generate(context, builder, signature, arguments):
         w = Writer(context, builder, signature, arguments)
-        size, columns = (signature.args[place].literal_value for place in (5, 12))
+        size, columns = (_extent(signature, arguments, place) for place in (5, 12))
         _, _, _, _, first, _, _, _, start, *ask, _ = arguments
 
         def terms(cell, other, k):
             weight = w.spread(builder.load(w.scalar_at(6, builder.sub(cell, start))))
-            return [w.multiply(weight, w.load(0, other, builder.add(first, whole(k))))]
+            return [(weight, w.load(0, other, w.plus(first, k)))]
 
         _add(w, size, (7,), terms, (*ask, columns))
         return context.get_dummy_value()
@@ -180,14 +226,14 @@ def add_moments(
 
     def generate(context, builder, signature, arguments):
         w = Writer(context, builder, signature, arguments)
-        size, columns = (signature.args[place].literal_value for place in (6, 16))
+        size, columns = (_extent(signature, arguments, place) for place in (6, 16))
         first, second, start, *ask = (arguments[place] for place in (4, 5, 12, 13, 14, 15))
 
         def terms(cell, other, k):
             at = builder.sub(cell, start)
             away, weight = (w.spread(builder.load(w.scalar_at(place, at))) for place in (7, 8))
-            b, v = (w.load(0, other, builder.add(column, whole(k))) for column in (first, second))
-            return [w.multiply(away, b), w.multiply(w.multiply(weight, b), b), w.multiply(weight, v)]
+            b, v = (w.load(0, other, w.plus(column, k)) for column in (first, second))
+            return [(away, b), (w.multiply(weight, b), b), (weight, v)]
 
         _add(w, size, (9, 10, 11), terms, (*ask, columns))
         return context.get_dummy_value()
@@ -196,27 +242,29 @@ def add_moments(
 
 
 def _add(w, size, outs, terms, ask):
-    """Write passes over the cells that add ``terms`` to ``outs``, as many vectors at once as the registers hold."""
+    """Write passes that add the products ``terms`` to ``outs``, of as many vectors at once as the registers hold."""
     at_once = REGISTERS * CACHE_LINE // (w.size * LANES * len(outs))
-    starts = list(_starts(size))
-    for begin in range(0, len(starts), at_once):
-        _add_section(w, starts[begin : begin + at_once], outs, terms, ask if begin == 0 else None)
+    together = (at_once, 4, 1) if at_once > 4 else (at_once, 1)
+    _by_vectors(w, size, together, lambda starts: _add_section(w, starts, outs, terms, ask))
 
 
 def _add_section(w, starts, outs, terms, ask):
-    """Write one pass over the cells, for the vectors whose sums fit the registers."""
+    """Write one pass over the cells, for the vectors whose sums fit the registers. The first pass asks for lines."""
     builder = w.builder
     _, _, lo, hi = w.given[:4]
-    places = [builder.bitcast(w.scalar_at(out, whole(k)), w.vector.as_pointer()) for k in starts for out in outs]
+    later, end, *rest = ask
+    end = builder.select(builder.icmp_signed("==", w.plus(whole(0), starts[0]), whole(0)), end, whole(0))
+    places = [
+        builder.bitcast(w.scalar_at(out, w.plus(whole(0), k)), w.vector.as_pointer()) for k in starts for out in outs
+    ]
     sums = [cgutils.alloca_once(builder, w.vector) for _ in places]
     for place, each in zip(places, sums, strict=True):
         builder.store(builder.load(place, align=w.size), each)
     with _cells(w, lo, hi) as (cell, _):
-        if ask is not None:
-            _ask(w, cell, *ask)
+        _ask(w, cell, later, end, *rest)
         other = w.line_of(1, cell)
         added = [term for k in starts for term in terms(cell, other, k)]
-        for each, term in zip(sums, added, strict=True):
-            builder.store(w.add(builder.load(each), term), each)
+        for each, (a, b) in zip(sums, added, strict=True):
+            builder.store(w.fuse(a, b, builder.load(each)), each)
     for place, each in zip(places, sums, strict=True):
         builder.store(builder.load(each), place, align=w.size)

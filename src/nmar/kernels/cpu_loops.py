@@ -1,9 +1,10 @@
-"""Compiled: the loops over the cells of a block, tile by tile, specialised for the widths of the lines they gather.
+"""Compiled: the loops over the cells of a block, tile by tile.
 
 A tile of cells goes through three phases while its gathered lines are in cache: inner products; the count
-posterior of all lanes at once (cpu_tile.py); accumulation. The loops are compiled for fixed widths, so that inner
-products and accumulations unroll into vector instructions; the machine code is cached on disk. Lines are asked for
-a tile early, some while the tile before is gathered and the rest while it is accumulated, so that memory is never idle.
+posterior of all lanes at once (cpu_tile.py); accumulation. Loops for short lines are compiled for their widths, so
+that inner products and accumulations unroll into vector instructions (cpu_columns.py); the machine code is cached on
+disk. Lines are asked for a tile early, some while the tile before is gathered and the rest while it is accumulated, so
+that memory is never idle.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from nmar.kernels.cpu_cell import (
     stream,
 )
 from nmar.kernels.cpu_checks import block_fits, cells_fit, held_fits
+from nmar.kernels.cpu_columns import Columns
 from nmar.kernels.cpu_descend import NEAR, descend_line, empty_lines, flush
 from nmar.kernels.cpu_lines import add_lines, add_moments, line_dots, line_moments
 from nmar.kernels.cpu_math import expm1, log, sum_of, sum_of_logs
@@ -60,13 +62,10 @@ from nmar.kernels.spec import (
     OPEN,
     PARITY,
     POISSON,
-    padded,
-    sections,
 )
 
 SUMS, CELLS, LINES, NOTHING = range(4)  # what a loop over cells leaves for the data model, see expect_loop
 DONE, SHORT, UNFIT = range(3)  # how it ended: the open table was too short; arrays do not fit together
-ASKED = 1 << 17  # numbers of lines that may wait in the cache for their cells
 REACH = 2048  # cells whose lines may wait in the last cache
 LOG_2PI = math.log(2.0 * math.pi)
 
@@ -326,8 +325,10 @@ def _thinned_tile(law, group, start, basis, work, bins, q, t):
 
 
 @cache
-def expect_loop(K: int, D1: int, D2: int, leaves: int, thinned: bool) -> Callable[..., Any]:
-    """The E-step of a block for lines of these widths, with or without thinning, and what it leaves:
+def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callable[..., Any]:
+    """The E-step of a block, with or without thinning, for lines of these columns alone or (None) for any.
+
+    What it leaves:
 
     SUMS    Σ w1 first and Σ w2 second of each line;
     CELLS   each cell's two weights and first moment (``cellwise``), for regressors;
@@ -336,17 +337,13 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int, thinned: bool) -> Callabl
             the variances of the cells' means;
     NOTHING where there is no data model: the cells have no values.
     """
-    _, first, second, W = sections(K, D1, D2)
     nothing = 0
-    half = -(-W // 2)  # columns of a line that are asked for while cells are gathered; the rest while they are added
-    quarter, rest = -(-half // 2) if D1 else half, W - half
-    little = rest // 4 if leaves == LINES else rest  # most of it while moments are added, which takes longest
-    beyond, most = half + little, rest - little
-    share, both = max(-(-rest // 2), -(-D1 // 2)), 2 * padded(D1)
-    window = ASKED // max(W, 1)
-    modelled = leaves != NOTHING
+    fixed, modelled = constants is not None, leaves != NOTHING
+    given = tuple(constants or ())
 
-    def expect(lines, mine, theirs, law, floor, found, kept, prior, steps, new, room):
+    def expect(lines, mine, theirs, law, floor, found, kept, prior, steps, new, room, columns):
+        K, D1, D2, first, second, features, half, quarter, little, most, share, window = given if fixed else columns
+        first, second = np.intp(first), np.intp(second)  # no constants: what is called would be compiled for each
         indptr, indices, values, group, offset = lines
         (mp, ml, mf), (tp, tl, tf) = mine, theirs
         flags, numbers, log_factorial, slopes, _, _, _, by_value, _ = law
@@ -354,12 +351,12 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int, thinned: bool) -> Callabl
         parts, totals, tile, line_room = room
         work, basis, plain, inner, ys, at, firsts, weights, underflow, shares, moved, bins = tile
         log_z, count = 0.0, 0.0
-        if not block_fits(lines, mine, theirs, law, K, W, modelled):
+        if not block_fits(lines, mine, theirs, law, first + features, modelled):
             return 0.0, 0.0, UNFIT
         sums, moments = (totals[1], totals[2], totals[3]), (cellwise[2], spread)
         n, i, run, asked = indices.shape[0], np.intp(0), 0, np.intp(0)  # a plain 0 would be a type of its own
         if leaves == LINES:
-            empty_lines(indptr, mp, first, D1, prior, new)
+            empty_lines(indptr, mp, first, prior, new)
         for t in range((n + TILE - 1) // TILE):
             start = t * TILE
             cells, held = min(TILE, n - start), min(t, q.shape[0] - 1)  # q(n) of one tile where none is kept
@@ -425,7 +422,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int, thinned: bool) -> Callabl
                     if leaves == LINES:
                         add_moments(
                             tp, indices, lo, cut, first, second, D1, moved[0], moved[1], parts[1], parts[2], parts[3],
-                            start, TILE, soon, beyond, most,
+                            start, TILE, soon, half + little, most,
                         )  # fmt: skip
                     run += cut - lo
                     ended = cut == indptr[line + 1]
@@ -437,7 +434,7 @@ def expect_loop(K: int, D1: int, D2: int, leaves: int, thinned: bool) -> Callabl
                         begin, until, asked = _next(indptr, line, asked, start + cells, n, window)
                         descend_line(
                             indices, indptr[line], hi, mp, tp, line, first, second, D1, cellwise[1], sums, prior, steps,
-                            new, moments, line_room, (begin, until, half), share, both,
+                            new, moments, line_room, (begin, until, half), share, features,
                         )  # fmt: skip
                     if ended:
                         _close(totals, mp, line, first, flags, pattern, first_out, second_out)
@@ -499,16 +496,18 @@ def _next(indptr, line, asked, end, n, window):
 
 
 @cache
-def statistics_loop(K: int, D1: int, D2: int, gathers: bool) -> Callable[..., Any]:
+def statistics_loop(constants: Columns | None, gathers: bool) -> Callable[..., Any]:
     """n-vectors of a block with q(n) held, from gathered lines or from ``known`` and ``spread`` of inner products."""
-    _, first, second, W = sections(K, D1, D2)
-    rest = W - first
+    fixed, given = constants is not None, tuple(constants or ())
 
-    def statistics(lines, mine, theirs, law, q, used, moments, vectors, by_group, tile):
+    def statistics(lines, mine, theirs, law, q, used, moments, vectors, by_group, tile, columns):
+        _, D1, D2, first, second, features, _, _, _, _, _, _ = given if fixed else columns
         indptr, indices, values, group, offset = lines
         (mp, _, mf), (tp, _, tf), (known, spread), flags = mine, theirs, moments, law[0]
         work, basis, plain, inner, ys, at, firsts, _, _, _, _, _ = tile
-        if not (block_fits(lines, mine, theirs, law, K, W, True) and held_fits(lines, law, q, used, moments, gathers)):
+        if not block_fits(lines, mine, theirs, law, first + features, True):
+            return UNFIT
+        if not held_fits(lines, law, q, used, moments, gathers):
             return UNFIT
         n, i, kind = indices.shape[0], 0, flags[KIND]
         for t in range((n + TILE - 1) // TILE):
@@ -526,7 +525,7 @@ def statistics_loop(K: int, D1: int, D2: int, gathers: bool) -> Callable[..., An
                     lo, hi = start + lane, min(indptr[i + 1], start + cells)
                     _line_features(
                         flags[DIAGONAL] != 0, tp, indices, lo, hi, mp, i, first, second, D1, D2, inner, firsts[1],
-                        start, n, first, rest,
+                        start, n, first, features,
                     )  # fmt: skip
                     for each in range(lane, hi - start):
                         at[each] = i
@@ -571,10 +570,12 @@ def _add_statistics(kind, basis, group, start, cells, q, t, used, vectors, by_gr
 
 
 @cache
-def add_loop(K: int) -> Callable[..., Any]:
-    """Σ over each line's cells of the other side's vectors (others, K in whole vectors)."""
+def add_loop(constants: Columns | None) -> Callable[..., Any]:
+    """Σ over each line's cells of the other side's vectors, which have no features."""
+    fixed, given = constants is not None, tuple(constants or ())
 
-    def add(indptr, indices, theirs, ones, part, out):
+    def add(indptr, indices, theirs, ones, part, out, columns):
+        K, _, _, _, _, _, _, _, _, _, _, _ = given if fixed else columns
         if not cells_fit(indptr, indices, theirs.shape[0]):
             return UNFIT
         n = indices.shape[0]

@@ -11,7 +11,7 @@ from numba.core import cgutils, types
 
 from nmar.kernels.spec import VECTOR as LANES
 
-FUSED = ("contract", "reassoc", "nsz")
+WRITTEN = ("nsz",)  # sums and products are neither fused nor put in another order: unrolled or not, same bits
 WHOLE = ir.IntType(64)
 
 
@@ -40,11 +40,22 @@ class Writer:
         self.vector = ir.VectorType(self.number, LANES)
         self.size = context.get_abi_sizeof(self.number)
 
+    def plus(self, column, more):
+        """A column further on by an ``int`` or by a value of the compiled code."""
+        return self.builder.add(column, whole(more) if isinstance(more, int) else more)
+
     def multiply(self, a, b):
-        return self.builder.fmul(a, b, flags=FUSED)
+        return self.builder.fmul(a, b, flags=WRITTEN)
 
     def add(self, a, b):
-        return self.builder.fadd(a, b, flags=FUSED)
+        return self.builder.fadd(a, b, flags=WRITTEN)
+
+    def fuse(self, a, b, total):
+        """ab + total, in one instruction where the processor has it."""
+        shape = ir.FunctionType(self.vector, [self.vector] * 3)
+        name = f"llvm.fmuladd.v{LANES}{self.number.intrinsic_name}"
+        function = cgutils.get_or_insert_function(self.builder.module, shape, name)
+        return self.builder.call(function, [a, b, total])
 
     def spread(self, scalar):
         """A scalar in all lanes."""

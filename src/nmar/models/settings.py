@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -74,6 +75,18 @@ def _remedy(argument: str) -> str:
     return f"give one for every id of the matrix: set_params(data=…) with longer {argument}, or leave those cells out"
 
 
+def warn_of_rank(rank: int, cells: Cells | None) -> None:
+    """Warn of a rank that no matrix of the shape has."""
+    if cells is not None and rank > min(cells.shape):
+        rows, cols = cells.shape
+        warnings.warn(
+            f"rank={rank} is above the smaller side of a {rows} × {cols} matrix; a rank of at most {min(rows, cols)}"
+            " describes any matrix of that shape, in less time and memory",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
 def with_intercepts(rank: int, cells: Cells | None) -> tuple[Coordinates, Coordinates]:
     """Coordinates (factors, own intercept, 1) of the longer axis and (factors, 1, own intercept) of the other.
 
@@ -114,7 +127,8 @@ class Factorization:
         check_choice("covariance", self.covariance, ("full", "diagonal"))
 
     def build(self, cells: Cells | None) -> DataModel:
-        """A Gaussian bilinear model or a Poisson product."""
+        """A Gaussian bilinear model or a Poisson product. Warns of a rank above the matrix's smaller side."""
+        warn_of_rank(self.rank, cells)
         if self.family == "poisson":
             return self._poisson(cells)
         factors = (True,) * self.rank
