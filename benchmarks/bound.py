@@ -22,7 +22,7 @@ from nmar import CCPF, Cells, PatternOnly
 from nmar.kernels.cpu_base import entry
 from nmar.kernels.cpu_gamma import gamma_moments, tabulate_lines
 from nmar.kernels.cpu_math import storage_exp, storage_log, sum_of_logs
-from nmar.kernels.cpu_room import gamma_room
+from nmar.kernels.cpu_workspace import gamma_workspace
 
 
 @entry
@@ -82,7 +82,7 @@ def _sums(sides: list[Any]) -> float:
         shape, rate = side.weights.shape, side.weights.rate
         n, K = shape.shape
         log_mean, geometric = np.empty_like(shape), np.empty_like(shape)
-        table, room = (log_mean, geometric, np.empty((n, 3))), gamma_room(K, shape.dtype)
+        table, room = (log_mean, geometric, np.empty((n, 3))), gamma_workspace(K, shape.dtype)
 
         def whole(a=shape, b=rate, table=table, room=room) -> None:
             tabulate_lines(a, b, table, room)

@@ -131,12 +131,12 @@ def test_solve_normal_and_gamma_factors():
         cpu.tabulate(np.ones((4, 2)), np.ones((3, 2)))
     ones, table = np.ones((4, 2)), cpu.tabulate(np.ones((4, 2)), np.ones((4, 2)))
     update = GammaUpdate(ones, np.ones((1, 2)), np.ones(4), 0.3)
-    cpu.renew(update, ones.copy(), ones.copy(), table)
+    cpu.update_gamma(update, ones.copy(), ones.copy(), table)
     short = GammaTable(table.log_mean[:2], table.geometric, table.totals)
     wrong = [(update._replace(exposure=np.ones((3, 2))), table), (update._replace(activity=np.ones(3)), table)]
     for given, place in [*wrong, (update, short)]:
-        with pytest.raises(ValueError, match="renew"):
-            cpu.renew(given, ones.copy(), ones.copy(), place)
+        with pytest.raises(ValueError, match="update_gamma"):
+            cpu.update_gamma(given, ones.copy(), ones.copy(), place)
 
 
 def test_add_lines():

@@ -763,7 +763,7 @@ def test_renew_is_the_update_and_its_table(each, backend, dtype):
     exposure = rng.gamma(2.0, 1.0, (7 if each else 1, 5))
     shape, rate, logs, geometric = (np.full((7, 5), np.nan, dtype) for _ in range(4))
     table = GammaTable(logs, geometric, np.full((7, 3), np.nan))
-    choose(backend).renew(GammaUpdate(allocated, exposure, activity, 0.3), shape, rate, table)
+    choose(backend).update_gamma(GammaUpdate(allocated, exposure, activity, 0.3), shape, rate, table)
     np.testing.assert_array_equal(shape, (0.3 + allocated).astype(dtype))
     np.testing.assert_array_equal(rate, (activity[:, None] + exposure).astype(dtype))
     again = choose(backend).tabulate(shape, rate)  # what a resumed fit computes: the same bits

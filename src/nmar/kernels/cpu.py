@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.kernels.cpu_checks import (
+    check_gamma_update,
     check_gammas,
     check_prior,
-    check_renewal,
     check_solve,
     check_vectors,
     unfit_block,
@@ -24,7 +24,7 @@ from nmar.kernels.cpu_checks import (
     unfit_held,
 )
 from nmar.kernels.cpu_columns import columns_of, constants
-from nmar.kernels.cpu_gamma import renew_lines, tabulate_lines
+from nmar.kernels.cpu_gamma import tabulate_lines, update_gamma_lines
 from nmar.kernels.cpu_loops import (
     CELLS,
     LINES,
@@ -36,10 +36,10 @@ from nmar.kernels.cpu_loops import (
     expect_loop,
     statistics_loop,
 )
-from nmar.kernels.cpu_room import expect_room, gamma_room, tile_room
 from nmar.kernels.cpu_solve import solve_lines
 from nmar.kernels.cpu_thinned import steps_of
 from nmar.kernels.cpu_tile import TILE
+from nmar.kernels.cpu_workspace import expect_workspace, gamma_workspace, tile_workspace
 from nmar.kernels.spec import (
     KNOWN,
     OPEN,
@@ -66,7 +66,7 @@ def _floor(dtype: Any) -> float:
 
 
 def _flags(x: CellLaw) -> Array:
-    """Switches of the crossing, in the order of cpu_cell.py."""
+    """Switches of the law of a cell, in the order of cpu_cell.py."""
     return np.array([x.family, x.kind, x.separate, x.allocate, x.diagonal, x.mean_linkage, x.concave], np.int64)
 
 
@@ -84,13 +84,13 @@ def _side(view: SideView) -> tuple[Array, Array, Array]:
     return view.packed, view.log_weights, view.first_top
 
 
-def _held(lines: Lines, crossing: CellLaw) -> tuple[Array, Array]:
+def _held(lines: Lines, cell_law: CellLaw) -> tuple[Array, Array]:
     """Room for q(n), tile by tile if it will be asked for (known bins need none), and the bins each cell uses."""
     cells = len(lines.indices)
-    width = 0 if crossing.kind == KNOWN else crossing.bins
-    tiles = -(-cells // TILE) if crossing.learns else min(cells, 1)
+    width = 0 if cell_law.kind == KNOWN else cell_law.bins
+    tiles = -(-cells // TILE) if cell_law.learns else min(cells, 1)
     probability = np.empty((tiles, width, TILE))
-    return probability, np.empty(cells if crossing.kind == OPEN else 0, np.int32)
+    return probability, np.empty(cells if cell_law.kind == OPEN else 0, np.int32)
 
 
 NO_PRIOR = NormalPrior(np.empty(0), np.empty(0), np.empty(0, np.bool_))
@@ -100,7 +100,7 @@ def _expect(
     lines: Lines,
     mine: SideView,
     theirs: SideView,
-    crossing: CellLaw,
+    cell_law: CellLaw,
     leaves: int,
     prior: NormalPrior = NO_PRIOR,
     steps: int = 0,
@@ -114,59 +114,59 @@ def _expect(
     cellwise = np.empty((3, cells), dtype if leaves == LINES else np.float64)
     moved = n if leaves == LINES else 0
     mean, variance = (np.empty((moved, D1), dtype) for _ in range(2))
-    log_det, spread = np.empty(moved), np.empty(cellwise.shape[1] if crossing.learns else 0, dtype)
-    probability, used = _held(lines, crossing)
+    log_det, spread = np.empty(moved), np.empty(cellwise.shape[1] if cell_law.learns else 0, dtype)
+    probability, used = _held(lines, cell_law)
     sums, kept, new = (pattern, linear, quadratic), (probability, used, cellwise, spread), (mean, variance, log_det)
-    thinned = len(crossing.starts) > 0 or (crossing.kind == PARITY and crossing.thinning != 1.0)
+    thinned = len(cell_law.starts) > 0 or (cell_law.kind == PARITY and cell_law.thinning != 1.0)
     columns = columns_of(mine.sizes, leaves == LINES)
     log_z, count, ended = expect_loop(constants(columns), leaves, thinned)(
-        lines, _side(mine), _side(theirs), _law(crossing), _floor(dtype), sums, kept, prior, steps, new,
-        expect_room(mine.sizes, len(crossing.slopes), dtype, leaves == LINES, crossing.bins if thinned else 0),
+        lines, _side(mine), _side(theirs), _law(cell_law), _floor(dtype), sums, kept, prior, steps, new,
+        expect_workspace(mine.sizes, len(cell_law.slopes), dtype, leaves == LINES, cell_law.bins if thinned else 0),
         columns,
     )  # fmt: skip
     if ended == UNFIT:
-        raise ValueError(unfit_block(lines, mine, theirs, crossing))
+        raise ValueError(unfit_block(lines, mine, theirs, cell_law))
     found = Expectation(pattern, linear, quadratic, log_z, count, probability, used, ended == SHORT)
     if leaves == CELLS:
         found = found._replace(cellwise=cellwise)
-    if leaves == LINES and crossing.learns:
+    if leaves == LINES and cell_law.learns:
         found = found._replace(moments=(cellwise[2], spread))
     return found, NormalLines(mean, variance, log_det)
 
 
-def expect(lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw) -> Expectation:
+def expect(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> Expectation:
     """E-step and accumulation of one block; see spec.py."""
-    return _expect(lines, mine, theirs, crossing, NOTHING if crossing.family == UNMODELLED else SUMS)[0]
+    return _expect(lines, mine, theirs, cell_law, NOTHING if cell_law.family == UNMODELLED else SUMS)[0]
 
 
-def weigh(lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw) -> Expectation:
+def weigh(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> Expectation:
     """E-step with the weights of single cells; see spec.py."""
-    return _expect(lines, mine, theirs, crossing, CELLS)[0]
+    return _expect(lines, mine, theirs, cell_law, CELLS)[0]
 
 
 def descend(
-    lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw, prior: NormalPrior, steps: int
+    lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw, prior: NormalPrior, steps: int
 ) -> tuple[Expectation, NormalLines]:
     """E-step and conjugate gradients on diagonal normal lines; see spec.py."""
     check_prior(prior, mine.sizes[1])
-    return _expect(lines, mine, theirs, crossing, LINES, prior, steps)
+    return _expect(lines, mine, theirs, cell_law, LINES, prior, steps)
 
 
 def statistics(
-    lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw, held: Expectation
+    lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw, held: Expectation
 ) -> tuple[Array, Array]:
     """n-vectors of the block with q(n) held; see spec.py."""
-    vectors = np.zeros(crossing.slopes.shape)
-    by_group = np.zeros(crossing.by_value.shape)
+    vectors = np.zeros(cell_law.slopes.shape)
+    by_group = np.zeros(cell_law.by_value.shape)
     nothing = np.empty(0, mine.packed.dtype)
     moments = (nothing, nothing) if held.moments is None else held.moments
     columns = columns_of(mine.sizes)
     ended = statistics_loop(constants(columns), held.moments is None)(
-        lines, _side(mine), _side(theirs), _law(crossing), held.probability, held.used, moments, vectors, by_group,
-        tile_room(len(vectors), mine.packed.dtype), columns,
+        lines, _side(mine), _side(theirs), _law(cell_law), held.probability, held.used, moments, vectors, by_group,
+        tile_workspace(len(vectors), mine.packed.dtype), columns,
     )  # fmt: skip
     if ended == UNFIT:
-        raise ValueError(unfit_held(lines, crossing, held) or unfit_block(lines, mine, theirs, crossing))
+        raise ValueError(unfit_held(lines, cell_law, held) or unfit_block(lines, mine, theirs, cell_law))
     return vectors, by_group
 
 
@@ -190,11 +190,11 @@ def add_lines(lines: Lines, theirs: Array) -> Array:
     return out
 
 
-def renew(update: GammaUpdate, shape: Array, rate: Array, table: GammaTable) -> None:
+def update_gamma(update: GammaUpdate, shape: Array, rate: Array, table: GammaTable) -> None:
     """New gamma factors and their table in one pass; see spec.py."""
     check_gammas(shape, rate, table)
-    check_renewal(update, shape)
-    renew_lines(update, shape, rate, table, gamma_room(shape.shape[1], shape.dtype))
+    check_gamma_update(update, shape)
+    update_gamma_lines(update, shape, rate, table, gamma_workspace(shape.shape[1], shape.dtype))
 
 
 def tabulate(shape: Array, rate: Array) -> GammaTable:
@@ -202,5 +202,5 @@ def tabulate(shape: Array, rate: Array) -> GammaTable:
     n = len(shape)
     table = GammaTable(np.empty_like(shape), np.empty_like(shape), np.empty((n, 3)))
     check_gammas(shape, rate, table)
-    tabulate_lines(shape, rate, table, gamma_room(shape.shape[1], shape.dtype))
+    tabulate_lines(shape, rate, table, gamma_workspace(shape.shape[1], shape.dtype))
     return table

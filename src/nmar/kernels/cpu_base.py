@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 import numba as nb
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # infinities and NaN keep their meaning
 ALWAYS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
@@ -28,12 +28,19 @@ def _stamp() -> str:
 
 
 class KernelCache(FunctionCache):
-    """Compiled functions on disk, each by its signature and machine, and by the sources of all kernels."""
+    """Compiled functions on disk, in files that are named by the sources of all kernels.
+
+    An index names the records that loops are given. Under a name of its own, one from before a record was moved is
+    never read: it could not be.
+    """
 
     stamp = _stamp()
 
-    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        return (*super()._index_key(sig, codegen), self.stamp)
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        base, locator = self._impl.filename_base, self._impl.locator
+        name = f"{base}.{self.stamp[:16]}"
+        self._cache_file = IndexDataCacheFile(self._cache_path, name, locator.get_source_stamp())
 
 
 def _compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:

@@ -225,11 +225,11 @@ def check_gammas(shape: Array, rate: Array, table: GammaTable) -> None:
     if shape.ndim != 2 or shape.shape != rate.shape:
         raise ValueError(f"shape is {shape.shape} and rate {rate.shape}; give both for all lines and factors")
     if not table.log_mean.shape == table.geometric.shape == shape.shape or table.totals.shape != (len(shape), 3):
-        raise ValueError(f"renew was given a table of other lines than the factors, which are {shape.shape}")
+        raise ValueError(f"update_gamma was given a table of other lines than the factors, which are {shape.shape}")
 
 
-def check_renewal(update: GammaUpdate, shape: Array) -> None:
+def check_gamma_update(update: GammaUpdate, shape: Array) -> None:
     """The update is of the same lines as the factors, its exposure of all alike or of each."""
     exposed = update.exposure.shape == (1, shape.shape[1]) or update.exposure.shape == shape.shape
     if not exposed or update.allocated.shape != shape.shape or len(update.activity) != len(shape):
-        raise ValueError(f"renew was given an update of other lines than the factors, which are {shape.shape}")
+        raise ValueError(f"update_gamma was given an update of other lines than the factors, which are {shape.shape}")

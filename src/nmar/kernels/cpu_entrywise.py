@@ -50,12 +50,12 @@ def _count(log_s, y, mean, second, poisson, sigma2, table, log_factorial, q):
     for b in range(last):
         q[b] = math.exp(q[b] - top)
         total += q[b]
-    count, crossing = 0.0, 0.0
+    count, crossed = 0.0, 0.0
     for b in range(last):
         q[b] /= total
         count += q[b] * (b + 1)
-        crossing += q[b] * (table[b] if poisson else 1.0 / table[b])
-    return count, crossing
+        crossed += q[b] * (table[b] if poisson else 1.0 / table[b])
+    return count, crossed
 
 
 @compiled
@@ -161,11 +161,11 @@ def visit_normal(
                 log_s = _log_rate(u, i, v, j)
             y = values[p]
             second = mean * mean + variance
-            count, crossing = _count(log_s, y, mean, second, False, sigma2, table, constants, q)
+            count, crossed = _count(log_s, y, mean, second, False, sigma2, table, constants, q)
             for n in range(table.shape[0]):
                 vectors[0, n] += q[n]
                 vectors[1, n] += q[n] * (y * y - 2.0 * y * mean + second)
-            weight = crossing / sigma2
+            weight = crossed / sigma2
             row_scale = shape[1] if printed else degree[0][i]
             col_scale = shape[0] if printed else degree[1][j]
             tau_row = (rates[0] + seen[2][i]) ** -rates[1]

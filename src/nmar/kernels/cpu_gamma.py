@@ -101,7 +101,7 @@ def tabulate_lines(shape, rate, table, room):
 
 
 @entry
-def renew_lines(update, shape, rate, table, room):
+def update_gamma_lines(update, shape, rate, table, room):
     """α = prior + allocated, β = E[r] + exposure (one line for all, or one each), and their table."""
     allocated, exposure, activity, prior_shape = update
     common = exposure.shape[0] == 1

@@ -348,13 +348,13 @@ def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callab
         (mp, ml, mf), (tp, tl, tf) = mine, theirs
         flags, numbers, log_factorial, slopes, _, _, _, by_value, _ = law
         (pattern, first_out, second_out), (q, used, cellwise, spread) = found, kept
-        parts, totals, tile, line_room = room
+        parts, totals, tile, line_space = room
         work, basis, plain, inner, ys, at, firsts, weights, underflow, shares, moved, bins = tile
         log_z, count = 0.0, 0.0
         if not block_fits(lines, mine, theirs, law, first + features, modelled):
             return 0.0, 0.0, UNFIT
         sums, moments = (totals[1], totals[2], totals[3]), (cellwise[2], spread)
-        n, i, run, asked = indices.shape[0], np.intp(0), 0, np.intp(0)  # a plain 0 would be a type of its own
+        n, i, run, prefetched = indices.shape[0], np.intp(0), 0, np.intp(0)  # a plain 0 would be a type of its own
         if leaves == LINES:
             empty_lines(indptr, mp, first, prior, new)
         for t in range((n + TILE - 1) // TILE):
@@ -414,7 +414,7 @@ def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callab
                 lo, hi = max(indptr[line], start), min(indptr[line + 1], start + cells)
                 while lo < hi:  # sums go to float64 after as many cells of the line as a tile has, wherever it begins
                     cut = min(hi, lo + TILE - run)
-                    soon = _until(indptr, line, hi, asked, n, leaves == LINES)
+                    soon = _until(indptr, line, hi, prefetched, n, leaves == LINES)
                     add_lines(tp, indices, lo, cut, 0, K, shares, parts[0], start, TILE, soon, half, little)
                     if leaves == SUMS:
                         add_lines(tp, indices, lo, cut, first, D1, moved[0], parts[1], start, 0, 0, 0, nothing)
@@ -431,10 +431,10 @@ def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callab
                             flush(totals[section], parts[section])
                         run = 0
                     if ended and leaves == LINES:
-                        begin, until, asked = _next(indptr, line, asked, start + cells, n, window)
+                        begin, until, prefetched = _next(indptr, line, prefetched, start + cells, n, window)
                         descend_line(
                             indices, indptr[line], hi, mp, tp, line, first, second, D1, cellwise[1], sums, prior, steps,
-                            new, moments, line_room, (begin, until, half), share, features,
+                            new, moments, line_space, (begin, until, half), share, features,
                         )  # fmt: skip
                     if ended:
                         _close(totals, mp, line, first, flags, pattern, first_out, second_out)
@@ -474,25 +474,25 @@ def _close(totals, mp, i, first, flags, pattern, first_out, second_out):
 
 
 @inlined
-def _until(indptr, line, hi, asked, n, updates):
+def _until(indptr, line, hi, prefetched, n, updates):
     """Before which cell a run of cells asks for lines: not at all where the update of its line will, or has."""
     by_update = hi == indptr[line + 1] and hi - indptr[line] <= NEAR
-    return 0 if updates and (by_update or hi + TILE <= asked) else n
+    return 0 if updates and (by_update or hi + TILE <= prefetched) else n
 
 
 @inlined
-def _next(indptr, line, asked, end, n, window):
+def _next(indptr, line, prefetched, end, n, window):
     """Cells that are asked for while a line is updated: from where, up to where, and what then need not be asked again.
 
     They are as many as the line has, after those already asked for. Those asked for during a long line will have
     left the second cache by the time they are needed, and are asked for once more from the last.
     """
-    begin = max(asked, end)
+    begin = max(prefetched, end)
     length = indptr[line + 1] - indptr[line]
     if length > NEAR:
-        return begin, min(begin + length, n, end + REACH), asked
-    asked = min(begin + length, n, end + window)
-    return begin, asked, asked
+        return begin, min(begin + length, n, end + REACH), prefetched
+    prefetched = min(begin + length, n, end + window)
+    return begin, prefetched, prefetched
 
 
 @cache

@@ -63,17 +63,17 @@ def _dot(a: Array, b: Array) -> Array:
     return np.einsum("pk,pk->p", a.astype(np.float64), b.astype(np.float64))
 
 
-def moments(lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw) -> tuple[Array, Array]:
+def moments(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> tuple[Array, Array]:
     """E[μ], E[μ²] of each cell (Gaussian), or E[θ], E[Ψ(θ)] (scalar families)."""
     i, j = _major(lines), lines.indices
     first, second = _dot(mine.first[i], theirs.first[j]), np.zeros(len(i))
-    if crossing.diagonal:
+    if cell_law.diagonal:
         a, b = mine.first[i].astype(np.float64), theirs.first[j].astype(np.float64)
         va, vb = mine.second[i].astype(np.float64), theirs.second[j].astype(np.float64)
         second = first**2 + np.sum(a**2 * vb + va * (b**2 + vb), axis=1)
     else:
         second = _dot(mine.second[i], theirs.second[j])
-    if crossing.allocate:
+    if cell_law.allocate:
         first = np.log(first) + mine.first_top[i] + theirs.first_top[j]
     if lines.offset.size:
         second = second + 2.0 * lines.offset * first + lines.offset**2
@@ -81,105 +81,105 @@ def moments(lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw) -
     return first, second
 
 
-def _own(crossing: CellLaw, y: Array, first: Array) -> Array:
+def _own(cell_law: CellLaw, y: Array, first: Array) -> Array:
     """The part of a cell's log density that is the same in every bin."""
-    if crossing.family in (GAUSSIAN, UNMODELLED):
+    if cell_law.family in (GAUSSIAN, UNMODELLED):
         return np.zeros(len(y))
     own = y * first
-    if crossing.family == POISSON:
+    if cell_law.family == POISSON:
         return own - gammaln(y + 1.0)
-    if crossing.family == GAMMA:
+    if cell_law.family == GAMMA:
         return own - np.log(y)
-    if crossing.family == INVERSE_GAUSSIAN:
+    if cell_law.family == INVERSE_GAUSSIAN:
         return own - 0.5 * np.log(2.0 * np.pi * y**3)
     return own
 
 
-def _log_density(lines: Lines, crossing: CellLaw, first: Array, second: Array) -> Array:
+def _log_density(lines: Lines, cell_law: CellLaw, first: Array, second: Array) -> Array:
     """f of every cell and bin (cells, bins)."""
     y = lines.values.astype(np.float64)
-    density = _basis(crossing, y, first, second).T @ crossing.slopes + _own(crossing, y, first)[:, None]
-    return density + crossing.by_value[lines.group] if len(crossing.by_value) else density
+    density = _basis(cell_law, y, first, second).T @ cell_law.slopes + _own(cell_law, y, first)[:, None]
+    return density + cell_law.by_value[lines.group] if len(cell_law.by_value) else density
 
 
-def _ceiling(crossing: CellLaw, y: Array, first: Array, second: Array) -> Array:
+def _ceiling(cell_law: CellLaw, y: Array, first: Array, second: Array) -> Array:
     """F ≥ sup_n f(n): f is unimodal in the dispersion, so its peak clipped to the table's range."""
-    if crossing.family == GAUSSIAN:
-        if crossing.mean_linkage:
-            return np.full(len(y), crossing.ceiling)
+    if cell_law.family == GAUSSIAN:
+        if cell_law.mean_linkage:
+            return np.full(len(y), cell_law.ceiling)
         residual = y**2 - 2.0 * y * first + second
-        phi = np.clip(residual / crossing.dispersion, crossing.low, crossing.high)
-        variance = crossing.dispersion * phi
+        phi = np.clip(residual / cell_law.dispersion, cell_law.low, cell_law.high)
+        variance = cell_law.dispersion * phi
         return -0.5 * np.log(2.0 * np.pi * variance) - 0.5 * residual / variance
-    law = family(FAMILIES[crossing.family])
-    if crossing.family == BINOMIAL:
+    law = family(FAMILIES[cell_law.family])
+    if cell_law.family == BINOMIAL:
         return np.full(len(y), 0.0)  # log of a probability mass, never above 0 in expectation
-    x = np.clip(law.peak(y, second), crossing.dispersion * crossing.low, crossing.dispersion * crossing.high)
+    x = np.clip(law.peak(y, second), cell_law.dispersion * cell_law.low, cell_law.dispersion * cell_law.high)
     return law.expected_log(y, first, second, x)
 
 
 def _count_posterior(
-    crossing: CellLaw, log_rate: Array, lines: Lines, first: Array, second: Array
+    cell_law: CellLaw, log_rate: Array, lines: Lines, first: Array, second: Array
 ) -> tuple[counts.CountPosterior, bool]:
     y = lines.values.astype(np.float64)
-    size = crossing.bins
-    density = _log_density(lines, crossing, first, second)
-    if crossing.kind == KNOWN:
+    size = cell_law.bins
+    density = _log_density(lines, cell_law, first, second)
+    if cell_law.kind == KNOWN:
         q = np.zeros((len(y), size))
         q[np.arange(len(y)), lines.group] = 1.0
         chosen = density[np.arange(len(y)), lines.group]
         return counts.CountPosterior(chosen, q, np.ones(len(y))), False
-    starts = tuple(crossing.starts.tolist()) or None
-    found = counts.posterior(log_rate, KINDS[crossing.kind], density, crossing.thinning, starts, crossing.shares)
-    if crossing.kind != OPEN:
+    starts = tuple(cell_law.starts.tolist()) or None
+    found = counts.posterior(log_rate, KINDS[cell_law.kind], density, cell_law.thinning, starts, cell_law.shares)
+    if cell_law.kind != OPEN:
         return found, False
-    ceiling = _ceiling(crossing, y, first, second)
-    return found, not np.all(counts.complete(log_rate, found.log_z, ceiling, size, crossing.thinning))
+    ceiling = _ceiling(cell_law, y, first, second)
+    return found, not np.all(counts.complete(log_rate, found.log_z, ceiling, size, cell_law.thinning))
 
 
-def _weights(crossing: CellLaw, q: Array, y: Array) -> tuple[Array, Array]:
+def _weights(cell_law: CellLaw, q: Array, y: Array) -> tuple[Array, Array]:
     """What crosses to the data model: weights of ``first`` and of ``second`` (theory.md, Crossing)."""
-    if crossing.family == GAUSSIAN:
-        linear = y * (q @ crossing.linear) - q @ crossing.shift  # ωt
-        return linear, q @ crossing.quadratic  # ω = E[φ1²/φ2] E[1/σ²]: errata F2
-    return y, q @ crossing.quadratic  # κE[φ]: errata F4
+    if cell_law.family == GAUSSIAN:
+        linear = y * (q @ cell_law.linear) - q @ cell_law.shift  # ωt
+        return linear, q @ cell_law.quadratic  # ω = E[φ1²/φ2] E[1/σ²]: errata F2
+    return y, q @ cell_law.quadratic  # κE[φ]: errata F4
 
 
-def weigh(lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw) -> Expectation:
+def weigh(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> Expectation:
     """E-step with the weights of single cells; see spec.py."""
-    found = expect(lines, mine, theirs, crossing)
-    first, _ = moments(lines, mine, theirs, crossing)
-    linear, quadratic = _weights(crossing, found.probability, lines.values.astype(np.float64))
+    found = expect(lines, mine, theirs, cell_law)
+    first, _ = moments(lines, mine, theirs, cell_law)
+    linear, quadratic = _weights(cell_law, found.probability, lines.values.astype(np.float64))
     if lines.offset.size:
         linear, first = linear - quadratic * lines.offset, first - lines.offset
     return found._replace(cellwise=np.stack([linear, quadratic, first]))
 
 
-def expect(lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw) -> Expectation:
+def expect(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> Expectation:
     """E-step and accumulation of one block; see spec.py."""
     y = lines.values.astype(np.float64)
     log_s, share = _rates(lines, mine, theirs)
-    first, second = moments(lines, mine, theirs, crossing)
+    first, second = moments(lines, mine, theirs, cell_law)
     if not np.all(np.isfinite(first)):
         raise FloatingPointError("the data model returned a moment that is not finite")
-    rate = np.full(len(y), crossing.log_rate) if crossing.separate else log_s
-    found, short = _count_posterior(crossing, rate, lines, first, second)
+    rate = np.full(len(y), cell_law.log_rate) if cell_law.separate else log_s
+    found, short = _count_posterior(cell_law, rate, lines, first, second)
     log_z, mean, q = found.log_z, found.mean, found.probability
     count = float(mean.sum())
-    if crossing.separate:
-        log_z = log_z - (0.0 if crossing.kind == KNOWN else crossing.log_norm)
+    if cell_law.separate:
+        log_z = log_z - (0.0 if cell_law.kind == KNOWN else cell_law.log_norm)
         log_z = log_z + counts.log_weights(log_s, "tail", 1)[0][:, 0]
         mean = counts.truncated_mean(np.exp(log_s))
-    linear, quadratic = _weights(crossing, q, y)
+    linear, quadratic = _weights(cell_law, q, y)
     if lines.offset.size:
         linear = linear - quadratic * lines.offset
-    if crossing.allocate:
+    if cell_law.allocate:
         # y is shared among components in proportion to a_k b_k: Σ_j (y / Σ_k a_k b_k) b_k, times a_k
         linear = linear / np.exp(first - mine.first_top[_major(lines)] - theirs.first_top[lines.indices])
     pattern = np.zeros((len(lines.indptr) - 1, share.shape[1]))
     np.add.at(pattern, _major(lines), mean[:, None] * share)
     moved = _accumulate(lines, linear, theirs.first)
-    if crossing.allocate:
+    if cell_law.allocate:
         moved = moved * mine.first
     return Expectation(
         pattern,
@@ -193,23 +193,23 @@ def expect(lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw) ->
     )
 
 
-def _basis(crossing: CellLaw, y: Array, first: Array, second: Array) -> Array:
+def _basis(cell_law: CellLaw, y: Array, first: Array, second: Array) -> Array:
     """Per-cell features whose q(n)-weighted sums are the n-vectors (V, cells)."""
-    if crossing.family == UNMODELLED:
+    if cell_law.family == UNMODELLED:
         return np.ones((1, len(y)))
-    if crossing.family == GAUSSIAN:
-        return np.stack(Gaussian().statistics(y, first, second, mean_linkage=crossing.mean_linkage))
-    return np.stack(family(FAMILIES[crossing.family]).statistics(y, first, second))
+    if cell_law.family == GAUSSIAN:
+        return np.stack(Gaussian().statistics(y, first, second, mean_linkage=cell_law.mean_linkage))
+    return np.stack(family(FAMILIES[cell_law.family]).statistics(y, first, second))
 
 
 def statistics(
-    lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw, held: Expectation
+    lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw, held: Expectation
 ) -> tuple[Array, Array]:
     """n-vectors of the block with q(n) held; see spec.py."""
     y = lines.values.astype(np.float64)
-    first, second = moments(lines, mine, theirs, crossing)
-    vectors = _basis(crossing, y, first, second) @ held.probability
-    by_group = np.zeros(crossing.by_value.shape)
+    first, second = moments(lines, mine, theirs, cell_law)
+    vectors = _basis(cell_law, y, first, second) @ held.probability
+    by_group = np.zeros(cell_law.by_value.shape)
     if len(by_group):
         np.add.at(by_group, lines.group, held.probability)
     return vectors, by_group
@@ -239,10 +239,10 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
 
 
 def descend(
-    lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw, prior: NormalPrior, steps: int
+    lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw, prior: NormalPrior, steps: int
 ) -> tuple[Expectation, NormalLines]:
     """Diagonal normal lines, a few steps of conjugate gradients from where their means are."""
-    found = weigh(lines, mine, theirs, crossing)
+    found = weigh(lines, mine, theirs, cell_law)
     assert found.cellwise is not None
     linear, weight, first = found.cellwise
     mean, variance = mine.first.astype(np.float64), np.zeros_like(mine.first, np.float64)
@@ -283,7 +283,7 @@ def add_lines(lines: Lines, theirs: Array) -> Array:
     return _accumulate(lines, np.ones(len(lines.indices)), theirs)
 
 
-def renew(update: GammaUpdate, shape: Array, rate: Array, table: GammaTable) -> None:
+def update_gamma(update: GammaUpdate, shape: Array, rate: Array, table: GammaTable) -> None:
     """New gamma factors as they are stored, and their table."""
     shape[:] = update.prior_shape + update.allocated
     rate[:] = update.activity[:, None] + update.exposure

@@ -246,16 +246,16 @@ class Kernels(Protocol):
 
     name: str
 
-    def expect(self, lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw) -> Expectation:
+    def expect(self, lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> Expectation:
         """E-step and accumulation of one block."""
         ...
 
-    def weigh(self, lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw) -> Expectation:
+    def weigh(self, lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> Expectation:
         """As ``expect``, but each cell's weights (``cellwise``) instead of the data model's sums."""
         ...
 
     def statistics(
-        self, lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw, held: Expectation
+        self, lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw, held: Expectation
     ) -> tuple[Array, Array]:
         """n-vectors (V, B) of the block with q(n) held, and q summed by ``group`` (groups, B)."""
         ...
@@ -267,7 +267,7 @@ class Kernels(Protocol):
         ...
 
     def descend(
-        self, lines: Lines, mine: SideView, theirs: SideView, crossing: CellLaw, prior: NormalPrior, steps: int
+        self, lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw, prior: NormalPrior, steps: int
     ) -> tuple[Expectation, NormalLines]:
         """As ``expect`` for a diagonal normal side, with its update.
 
@@ -282,7 +282,7 @@ class Kernels(Protocol):
         """
         ...
 
-    def renew(self, update: GammaUpdate, shape: Array, rate: Array, table: GammaTable) -> None:
+    def update_gamma(self, update: GammaUpdate, shape: Array, rate: Array, table: GammaTable) -> None:
         """Write new gamma factors (n, K) to ``shape`` and ``rate``, and their table."""
         ...
 

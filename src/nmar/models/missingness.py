@@ -134,7 +134,7 @@ class Pattern:
         """
         active, table, weights = side.activity.mean.astype(np.float64), GammaTable(*new.table), new.weights
         update = GammaUpdate(allocated, np.atleast_2d(exposure), active, self.shape)
-        kernels.renew(update, weights.shape, weights.rate, table)
+        kernels.update_gamma(update, weights.shape, weights.rate, table)
         new.activity.shape[:] = self._activity_shape
         new.activity.rate[:] = self.activity_rate + table.totals[:, 2]
 

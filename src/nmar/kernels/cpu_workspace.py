@@ -1,4 +1,4 @@
-"""Room that the compiled loops work in, one set for each call.
+"""Workspace of the compiled loops, one set of arrays for each call.
 
 It is made in Python: each kind of ``np.zeros`` inside compiled code would be compiled too, and a first fit would wait.
 """
@@ -33,7 +33,7 @@ class Tile(NamedTuple):
     bins: Array  # of thinned counts (cpu_thinned.py)
 
 
-class LineRoom(NamedTuple):
+class LineWorkspace(NamedTuple):
     """For the update of a diagonal line."""
 
     vectors: Array  # of its linear system
@@ -44,17 +44,17 @@ class LineRoom(NamedTuple):
     total: Array
 
 
-class Room(NamedTuple):
+class Workspace(NamedTuple):
     """For the E-step of a block: sums of a run of cells in the storage type, of a line in float64."""
 
     parts: tuple[Array, ...]  # weights, first, second, and the variances of diagonal lines
     totals: tuple[Array, ...]
     tile: Tile
-    line: LineRoom
+    line: LineWorkspace
 
 
-def tile_room(basis: int, dtype: Any, bins: int = 0) -> Tile:
-    """Room for a tile of cells whose family has ``basis`` statistics and whose thinned counts have so many bins."""
+def tile_workspace(basis: int, dtype: Any, bins: int = 0) -> Tile:
+    """Workspace for a tile of cells of a family with ``basis`` statistics, and of thinned counts with so many bins."""
     work, statistics = np.zeros((WORK, TILE)), np.zeros((basis, TILE))
     plain, inner, ys, at = np.ones(TILE), np.ones(TILE), np.ones(TILE), np.zeros(TILE, np.int64)
     firsts, weights, underflow = np.zeros((2, TILE)), np.zeros((2, TILE)), np.zeros(TILE)
@@ -63,15 +63,16 @@ def tile_room(basis: int, dtype: Any, bins: int = 0) -> Tile:
     return Tile(work, statistics, plain, inner, ys, at, firsts, weights, underflow, shares, moved, counts)
 
 
-def expect_room(sizes: tuple[int, int, int], basis: int, dtype: Any, normal: bool, bins: int = 0) -> Room:
-    """Room for the E-step of lines of these sizes, and for the update of diagonal normal ones."""
+def expect_workspace(sizes: tuple[int, int, int], basis: int, dtype: Any, normal: bool, bins: int = 0) -> Workspace:
+    """Workspace for the E-step of lines of these sizes, and for the update of diagonal normal ones."""
     wide = [padded(size) for size in (*sizes, sizes[1] if normal else 0)]
     parts, totals = (tuple(np.zeros(size, kind) for size in wide) for kind in (dtype, np.float64))
     vectors, own = np.zeros((5, sizes[1])), np.zeros((1, sections(*sizes)[-1]), dtype)
-    line = LineRoom(vectors, own, np.zeros(TILE), np.zeros(TILE, dtype), np.zeros(wide[1], dtype), np.zeros(wide[1]))
-    return Room(parts, totals, tile_room(basis, dtype, bins), line)
+    dots, shares = np.zeros(TILE), np.zeros(TILE, dtype)
+    line = LineWorkspace(vectors, own, dots, shares, np.zeros(wide[1], dtype), np.zeros(wide[1]))
+    return Workspace(parts, totals, tile_workspace(basis, dtype, bins), line)
 
 
-def gamma_room(factors: int, dtype: Any) -> tuple[Array, Array]:
-    """Room for the table of a line of gamma factors."""
+def gamma_workspace(factors: int, dtype: Any) -> tuple[Array, Array]:
+    """Workspace for the table of a line of gamma factors."""
     return np.empty((5, factors)), np.empty((2, factors), dtype)
