@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 import numba as nb
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # infinities and NaN keep their meaning
 ALWAYS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
@@ -27,10 +27,29 @@ def _stamp() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()
 
 
+class KernelFiles(IndexDataCacheFile):
+    """Files of the compiled signatures of a function, each named by its key.
+
+    Numba numbers them; two processes that compile two signatures at once may then take the same number, and the index
+    name the other's code.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keep the code of a signature; a process that reads the index finds it whole."""
+        name = f"{self._index_name.removesuffix('.nbi')}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.nbc"
+        self._save_data(name, data)
+        self._save_index({**self._load_index(), key: name})
+
+
 class KernelCache(FunctionCache):
     """Compiled functions on disk, each by its signature and machine, and by the sources of all kernels."""
 
     stamp = _stamp()
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = KernelFiles(self._cache_path, self._impl.filename_base, stamp)
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         return (*super()._index_key(sig, codegen), self.stamp)
