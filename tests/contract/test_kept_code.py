@@ -47,3 +47,21 @@ def test_without_a_place_to_write_kernels_are_compiled_and_not_kept(monkeypatch)
 
     assert not isinstance(double._cache, KernelCache)
     assert double(3) == 6
+
+
+def test_two_processes_that_compile_at_once_never_get_each_others_code(monkeypatch):
+    """Both have read the index before either has written to it, and the first is late with its code."""
+    caches = [KernelCache(test_the_stamp_reads_all_sources)._cache_file for _ in range(2)]
+    caches[0].flush()
+    late = []
+    for each in caches:
+        monkeypatch.setattr(each, "_load_index", dict)
+    with monkeypatch.context() as first:
+        first.setattr(caches[0], "_save_data", lambda *given: late.append(given))
+        caches[0].save("one signature", "its code")
+    caches[1].save("another", "another's code")
+    caches[0]._save_data(*late[0])
+    found = KernelCache(test_the_stamp_reads_all_sources)._cache_file
+    assert found.load("another") == "another's code"
+    assert found.load("one signature") in (None, "its code")
+    found.flush()

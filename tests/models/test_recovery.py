@@ -32,11 +32,11 @@ def test_no_gain_over_the_control_where_missingness_is_ignorable():
 
 
 def test_a_linked_matrix_gains_over_its_control():
-    cells, _ = nmar.simulate((400, 300), nmar.Factorization(2), nmar.Geometric(-1.0), density=0.4, seed=0)
+    cells, _ = nmar.simulate((200, 150), nmar.Factorization(2), nmar.Geometric(-1.0), density=0.4, seed=0)
     train, _, test = cells.split(seed=0)
     scores = []
     for control in (False, True):
-        model = nmar.CCPF(nmar.Factorization(2), "geometric", factors=5, control=control, max_iter=40, random_state=0)
+        model = nmar.CCPF(nmar.Factorization(2), "geometric", factors=5, control=control, max_iter=20, random_state=0)
         scores.append(model.fit(train, hidden=test).log_likelihood(test, per_cell=True))
     gap = scores[0] - scores[1]
     assert gap.mean() > 3.0 * gap.std(ddof=1) / np.sqrt(len(gap))

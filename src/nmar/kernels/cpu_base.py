@@ -27,6 +27,20 @@ def _stamp() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()
 
 
+class KernelFiles(IndexDataCacheFile):
+    """Files of the compiled signatures of a function, each named by its key.
+
+    Numba numbers them; two processes that compile two signatures at once may then take the same number, and the index
+    name the other's code.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keep the code of a signature; a process that reads the index finds it whole."""
+        name = f"{self._index_name.removesuffix('.nbi')}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.nbc"
+        self._save_data(name, data)
+        self._save_index({**self._load_index(), key: name})
+
+
 class KernelCache(FunctionCache):
     """Compiled functions on disk, in files that are named by the sources of all kernels.
 
@@ -40,7 +54,7 @@ class KernelCache(FunctionCache):
         super().__init__(function)
         base, locator = self._impl.filename_base, self._impl.locator
         name = f"{base}.{self.stamp[:16]}"
-        self._cache_file = IndexDataCacheFile(self._cache_path, name, locator.get_source_stamp())
+        self._cache_file = KernelFiles(self._cache_path, name, locator.get_source_stamp())
 
 
 def _compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
