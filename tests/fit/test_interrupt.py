@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 
@@ -207,7 +206,7 @@ def test_pending_tasks_are_given_up_and_running_ones_not_waited_for():
         handed_out.wait()
         begun.append(block)
         if block == (0, 1):
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         ended.append(free.wait(5.0))
 
     with pytest.raises(KeyboardInterrupt), threads(2) as executor:

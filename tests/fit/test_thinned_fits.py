@@ -162,13 +162,14 @@ def test_fitted_lines_and_lines_folded_in_end_at_one_optimum(name, axis):
     known = nmar.CCPF(**given, max_iter=8).fit(cells).posterior_
     observed = observe(cells, known.law, None, known.state.shared.units, np.float64)
     state, surroundings = known.state, Context(observed, known.law, choose("numba"), Serial())
-    for _ in range(300):
+    rounds = 1500 if name == "poisson" else 300  # its lines creep
+    for _ in range(rounds):
         pair, _, _ = half_sweep(axis, state, surroundings, learns=False)
         state = state.with_side(axis, pair)
-    found = fold_in(known, cells, axis, tol=1e-12, max_iter=300)
+    found = fold_in(known, cells, axis, tol=1e-12, max_iter=rounds)
     busy = np.diff(cells.by(axis).indptr) > 0  # one without cells keeps the prior
     for a, b in zip(sides(found, axis), sides(replace(known, state=state), axis), strict=True):
-        np.testing.assert_allclose(a[busy], b[busy], rtol=1e-3 if name == "poisson" else 1e-6)  # its lines creep
+        np.testing.assert_allclose(a[busy], b[busy], rtol=1e-4 if name == "poisson" else 1e-6)
 
 
 def test_a_row_folded_in_depends_on_nothing_else(fitted):

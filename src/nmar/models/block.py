@@ -1,0 +1,167 @@
+"""A block of a half sweep as a pure function: cells, lines and tables in, new lines and sums out.
+
+Whatever a block reads and returns can be pickled, so that it can run in a thread, in another process or on another
+machine with the same result.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, Array, CellLaw, Expectation, Kernels, Lines, SideView, refill_view
+from nmar.models.buffers import write_lines
+from nmar.models.law import Law
+from nmar.models.protocol import Block
+from nmar.models.scaling import LineSums, Scaling
+from nmar.models.state import Shared, Side
+from nmar.models.views import view
+
+
+class TableTooShort(Exception):
+    """An open table of counts ended before a cell's sum had converged; the half sweep is repeated, longer."""
+
+
+@dataclass(frozen=True, eq=False)
+class HalfSweep:
+    """What every block of a half sweep reads.
+
+    Attributes
+    ----------
+    theirs : the other side
+    cell_law : tables of the law of a cell
+    their_means : E[v] of the other side, where lines are exposed to their observed cells once more, else None
+    """
+
+    axis: int
+    law: Law
+    shared: Shared
+    kernels: Kernels
+    theirs: SideView
+    cell_law: CellLaw
+    their_means: Array | None
+
+
+class BlockInput(NamedTuple):
+    """What one block reads besides."""
+
+    cells: Lines
+    side: Side  # its lines as they are
+    exposure: Array  # (K,) or (n, K)
+    scaling: Scaling
+    out: Side | None  # where new lines may be written; None: to new arrays
+
+
+class BlockResult(NamedTuple):
+    """What a block leaves; q(n) is not among it."""
+
+    side: Side  # new lines
+    placed: bool  # they were written to ``out``
+    log_z: float
+    counted: float  # Σ E[n]
+    cellwise: Array | None
+    vectors: Array  # n-vectors
+    by_value: Array
+    sums: LineSums | None
+
+
+def update_block(half: HalfSweep, block: BlockInput) -> BlockResult:
+    """New lines of a block and its sums: E-step, both models' updates, n-vectors."""
+    data, shared, kernels = half.law.data, half.shared.data, half.kernels
+    before = view(block.side, half.axis, half.law, half.shared, kernels)
+    read = Block(block.cells, before, half.theirs, half.cell_law, block.scaling.scale)
+    found = data.expect(kernels, read, block.side.data, half.axis, shared)
+    made = _new_lines(half, block, found, _observed_exposure(half, block.cells))
+    _renew_view(half, before, found, made.side.data)
+    vectors, by_value = _statistics(half, (block.cells, before, found))
+    return made._replace(cellwise=found.cellwise, vectors=vectors, by_value=by_value)
+
+
+def update_long_line(half: HalfSweep, block: BlockInput, run: Callable[..., list[Any]], size: int) -> BlockResult:
+    """One line in segments of ``size`` cells, several at once by ``run(task, common, parts)``, an executor's ``map``.
+
+    Sums are added in the order of the segments.
+    """
+    before = view(block.side, half.axis, half.law, half.shared, half.kernels)
+    segments = [block.cells.segment(start, start + size) for start in range(0, len(block.cells.indices), size)]
+    found = run(_expect_segment, (half, before), segments)
+    more = None
+    if half.their_means is not None:
+        more = reduce(operator.add, run(_observed_exposure, half, segments))
+    total = _add_up(found)
+    made = _new_lines(half, block, total, more)
+    _renew_view(half, before, total, made.side.data)
+    held = [(segment, before, each) for segment, each in zip(segments, found, strict=True)]
+    vectors, by_value = zip(*run(_statistics, half, held), strict=True)
+    return made._replace(vectors=reduce(np.add, vectors), by_value=reduce(np.add, by_value))
+
+
+def _expect_segment(common: tuple[HalfSweep, SideView], segment: Lines) -> Expectation:
+    half, before = common
+    return half.kernels.expect(segment, before, half.theirs, half.cell_law)
+
+
+def _add_up(parts: list[Expectation]) -> Expectation:
+    """Sums of the segments of a line, in their order."""
+
+    def total(name: str) -> Any:
+        return reduce(operator.add, [getattr(part, name) for part in parts])
+
+    return Expectation(
+        pattern=total("pattern"),
+        linear=total("linear"),
+        quadratic=total("quadratic"),
+        log_z=total("log_z"),
+        counted=total("counted"),
+        probability=EMPTY_FLOAT,
+        used=EMPTY_INT,
+        short=any(part.short for part in parts),
+    )
+
+
+def _observed_exposure(half: HalfSweep, cells: Lines) -> Array | None:
+    """What lines are exposed to by their observed cells beyond the share of all cells: (n, K), or None."""
+    if half.their_means is None:
+        return None
+    _, more = half.law.exposure_weights(half.shared.linkage)
+    return more * half.kernels.add_lines(cells, half.their_means)[:, : half.theirs.sizes[0]]
+
+
+def _new_lines(half: HalfSweep, block: BlockInput, found: Expectation, more: Array | None) -> BlockResult:
+    """Both models' new lines. What the old ones paid for ``more`` exposure, ΣE[u]·more, is taken off log Z."""
+    if found.short:
+        raise TableTooShort
+    law, old = half.law, block.side
+    exposed = block.exposure if more is None else block.exposure + more
+    scaled, exposed, sums = block.scaling.apply(found, exposed)
+    data = law.data.update(old.data, half.axis, half.shared.data, scaled, half.kernels)
+    pattern = old.pattern
+    if not law.pattern_fixed:
+        pattern = old.pattern.empty(np.empty) if block.out is None else block.out.pattern
+        law.pattern_of(half.shared, half.axis).update(old.pattern, scaled.pattern, exposed, half.kernels, pattern)
+    placed = block.out is not None and write_lines(data, block.out.data)
+    paid = 0.0 if more is None else float(np.sum(old.pattern.weights.mean * more))
+    return BlockResult(
+        Side(pattern, data), placed, found.log_z - paid, found.counted, None, EMPTY_FLOAT, EMPTY_FLOAT, sums
+    )
+
+
+def _renew_view(half: HalfSweep, before: SideView, found: Expectation, data: Any) -> None:
+    """Show the block's new lines where the old ones were, for the n-vectors: the view is the block's own."""
+    if half.cell_law.learns and found.moments is None:
+        new = half.law.data.features(data, half.axis, half.shared.data)
+        refill_view(before, slice(None), new.first, new.second, new.top)
+
+
+def _statistics(half: HalfSweep, held: tuple[Lines, SideView, Expectation]) -> tuple[Array, Array]:
+    """n-vectors of a block with q(n) held."""
+    tables = half.cell_law
+    if not tables.learns:
+        return np.zeros(tables.slopes.shape), np.zeros(tables.by_value.shape)
+    cells, after, found = held
+    return half.kernels.statistics(cells, after, half.theirs, tables, found)
