@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import nmar
+from nmar.posterior.posterior import log_density
 from nmar.report.comparison import Comparison, Key
 from nmar.report.scoring import score
 
@@ -210,7 +211,10 @@ def test_a_trust_of_zero_is_the_blind_control(linked: nmar.Cells) -> None:
     assert bare.verdict.startswith("Modelling the missingness does not help")
 
 
-def test_score_of_extended_posterior_is_finite(comparison: Comparison) -> None:
+def test_score_of_unknown_ids_is_that_of_the_prior_line(comparison: Comparison) -> None:
     posterior = comparison.entries[Key(DATA, "free")][0].fitted.posterior
     new = nmar.Cells.from_arrays([500, 0], [1, 900], [0.5, -0.5])
-    assert np.isfinite(score(posterior, new).predictive).all()
+    law = posterior.extended()  # its last row and column are those of ids never seen
+    known = np.array([-0.5, 0.5])  # by rows
+    rows, cols = np.array([0, posterior.rows.size]), np.array([posterior.cols.size, 1])
+    np.testing.assert_allclose(score(posterior, new).predictive, log_density(law, rows, cols, known), rtol=1e-12)

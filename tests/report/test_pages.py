@@ -86,6 +86,10 @@ def test_every_plot_returns_axes(model: nmar.CCPF, linked: nmar.Cells, compariso
         nmar.plot.activity(model, linked),
     ]
     assert all(isinstance(ax, Axes) and ax.get_xlabel() for ax in drawn)
+    last = model.bound_trace_[-1]
+    np.testing.assert_allclose(drawn[4].lines[0].get_ydata(), (last - model.bound_trace_[:-1]) / abs(last))
+    phi = curves.linkage_curve(model).phi
+    assert any(np.allclose(line.get_ydata()[: len(phi)], phi[: len(line.get_ydata())]) for line in drawn[0].lines)
     again = nmar.plot.trace(model, ax=drawn[0])
     assert again is drawn[0]
 
