@@ -17,6 +17,8 @@ import nmar
 import nmar.fit.start
 from nmar.fit.foldin import fold_in
 
+pytestmark = pytest.mark.slow  # see CONTRIBUTING.md
+
 SHAPE, FIRST = (30, 20), (24, 16)  # of all cells, and of the first ones: rows lead from the start
 X = np.random.default_rng(3).normal(size=(SHAPE[1], 2))
 NAMED = pd.DataFrame(X, columns=["a", "b"])  # its index holds the ids of the columns

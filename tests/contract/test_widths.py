@@ -10,6 +10,8 @@ from nmar.kernels.cpu_columns import columns_of, constants
 from nmar.kernels.cpu_loops import add_loop, expect_loop, statistics_loop
 from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, VECTOR, Lines, NormalPrior, aligned
 
+pytestmark = pytest.mark.slow  # see CONTRIBUTING.md
+
 FACTORS, RANK = 40, 7  # sections of three vectors (weights), one (means) and two (a covariance)
 
 

@@ -24,6 +24,8 @@ from nmar.models.context import Context
 from nmar.models.missingness import Pattern
 from nmar.prob.linkage import linkage
 
+pytestmark = pytest.mark.slow  # see CONTRIBUTING.md
+
 COVARIATES = np.random.default_rng(3).normal(size=(40, 2))
 MODELS = {
     "full": nmar.Factorization(2),

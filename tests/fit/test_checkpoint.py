@@ -156,6 +156,7 @@ model.save(sys.argv[1] + "/model.nmar")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["minibatch"])
 def test_killed_again_and_again_it_ends_with_the_same_model(solver, tmp_path):
     command = [sys.executable, "-c", CHILD]

@@ -30,6 +30,7 @@ def at_random():
     return nmar.Cells.from_dense(values)
 
 
+@pytest.mark.slow
 def test_thinning_is_recovered_within_a_factor_of_two(coupled):
     train_cells, _, test = coupled
     model = nmar.CCPF(nmar.Factorization(2), nmar.Free(thinning="auto"), **SETTINGS).fit(train_cells)
@@ -60,6 +61,7 @@ def test_choosing_counts_as_time_and_sweeps_are_those_that_were_best(coupled):
     assert model.n_iter_ < SETTINGS["max_iter"] and model.stop_reason_ == "chosen"
 
 
+@pytest.mark.slow
 def test_resumed_fit_keeps_what_was_chosen(coupled, tmp_path):
     settings = {**SETTINGS, "factors": "auto"}
     whole = nmar.CCPF(nmar.Factorization(2), **settings).fit(coupled[0])
@@ -71,6 +73,7 @@ def test_resumed_fit_keeps_what_was_chosen(coupled, tmp_path):
     np.testing.assert_array_equal(part.bound_trace_, whole.bound_trace_)
 
 
+@pytest.mark.slow
 def test_number_of_factors_by_pattern_and_values(coupled):
     model = nmar.CCPF(nmar.Factorization(2), "free", **{**SETTINGS, "factors": "auto"}).fit(coupled[0])
     assert {c.value for c in model.choices_ if c.setting == "factors"} == {3, 10, 30}
@@ -102,6 +105,7 @@ def test_trust_in_between_balances_missing_and_observed_cells(at_random):
     assert middle == pytest.approx(0.5, abs=0.02)  # lines are observed about equally often
 
 
+@pytest.mark.slow
 def test_choice_is_made_on_cells_that_are_not_fitted_meanwhile(at_random):
     """The judges are hidden from the pattern and take no part in the trials: fits of the whole stay reproducible."""
     options = Options(nmar.Factorization(2), nmar.Free(thinning=8), factors=2, seed=0, trust="auto")

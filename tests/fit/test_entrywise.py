@@ -22,6 +22,7 @@ def fit(name, train, **more):
     return model.fit(train)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "given"),
     [("diagonal", {}), ("poisson", {}), ("diagonal", {"linkage": nmar.Linear(thinning=8.0), "control": "blind"})],
@@ -70,6 +71,7 @@ def expected_targets(problem):
         np.testing.assert_allclose(moved, target - before[axis], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_uncertainty_is_that_of_the_batch_solution():
     """Observed visits count |Ω_i| times, not J: overcounting would leave every line far too certain."""
     train = cells_of(SETTINGS["diagonal"], (60, 40), 0.2)
@@ -86,6 +88,7 @@ def test_it_is_seeded():
     assert same(one.posterior_.state, two.posterior_.state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["diagonal", "poisson"])
 def test_as_printed_is_another_and_a_worse_algorithm(name):
     train = cells_of(SETTINGS[name], (60, 40), 0.2)

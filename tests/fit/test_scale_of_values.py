@@ -9,6 +9,8 @@ import nmar
 from nmar.prob.family import family
 from nmar.prob.learn_dispersion import first_dispersion, log_prior_dispersion
 
+pytestmark = pytest.mark.slow  # see CONTRIBUTING.md
+
 RNG = np.random.default_rng(4)
 SHAPE = (20, 15)
 SEEN = RNG.random(SHAPE) < 0.6

@@ -75,6 +75,7 @@ def test_thinning_leaves_the_simulated_pattern_alone():
     assert np.all(two[1].counts >= one[1].counts) and two[1].counts.mean() > one[1].counts.mean()
 
 
+@pytest.mark.slow
 def test_a_thinned_linkage_is_found_again():
     """Data of eight events for each recorded one: the table falls as it should, and s = 8 predicts better than 1."""
     drawn = nmar.Free(values=FALLING, thinning=8.0)

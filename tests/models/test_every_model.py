@@ -234,6 +234,7 @@ def cells():
     return nmar.simulate((30, 20), nmar.Effects("both"), nmar.Linear(0.3), density=0.4, seed=1)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("axis", "other"), [("rows", "cols"), ("cols", "rows")])
 def test_one_cluster_is_the_effect_of_the_other_side(axis, other, cells):
     """Both converge to one optimum: profiles of a single cluster are means of the other axis."""
@@ -316,6 +317,7 @@ def test_more_clusters_than_needed_stay_harmless():
     assert np.sqrt(np.mean(away**2)) < 0.2 * np.std(cells.values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "tolerance"),
     # the size of a negative binomial has a sampling standard deviation of 3.4 % here (five seeds), the others < 1 %

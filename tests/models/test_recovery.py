@@ -7,6 +7,8 @@ import pytest
 
 import nmar
 
+pytestmark = pytest.mark.slow  # see CONTRIBUTING.md
+
 
 def test_linkage_and_variance_come_back_from_200_000_cells():
     """c within 0.03 and σ² within 3 %, at 67 cells per parameter of the data model.

@@ -124,6 +124,7 @@ def test_the_recommended_line_of_python_fits(comparison: Comparison, linked: nma
         assert fitted.posterior_.law.trust == (0.0 if found.recommended.endswith("(blind)") else 1.0)
 
 
+@pytest.mark.slow
 def test_several_data_models_each_have_their_say(linked: nmar.Cells) -> None:
     options = {"factors": 3, "max_iter": 2, "seeds": 1, "control": "blind", "two_stage": False, "n_jobs": 1}
     found = nmar.compare(linked, ["factorization:1", "effects:rows"], ["geometric"], **options)
@@ -145,6 +146,7 @@ def unequal_rows(seed: int) -> nmar.Cells:
     return nmar.Cells.from_dense(np.where(rng.random(y.shape) < 0.4, y, np.nan))
 
 
+@pytest.mark.slow
 def test_unequal_noise_masked_at_random_is_not_taken_for_informative_missingness() -> None:
     found = nmar.compare(unequal_rows(0), DATA, [nmar.Free(thinning=8)], **SMALL)
     key = Key(DATA, "free, s = 8")
