@@ -252,8 +252,11 @@ def _add_section(w, starts, outs, terms, ask):
     """Write one pass over the cells, for the vectors whose sums fit the registers. The first pass asks for lines."""
     builder = w.builder
     _, _, lo, hi = w.given[:4]
-    later, end, *rest = ask
-    end = builder.select(builder.icmp_signed("==", w.plus(whole(0), starts[0]), whole(0)), end, whole(0))
+    later, end, column, columns = ask
+    if not isinstance(starts[0], int):
+        end = builder.select(builder.icmp_signed("==", starts[0], whole(0)), end, whole(0))
+    elif starts[0] > 0:
+        columns = 0
     places = [
         builder.bitcast(w.scalar_at(out, w.plus(whole(0), k)), w.vector.as_pointer()) for k in starts for out in outs
     ]
@@ -261,7 +264,7 @@ def _add_section(w, starts, outs, terms, ask):
     for place, each in zip(places, sums, strict=True):
         builder.store(builder.load(place, align=w.size), each)
     with _cells(w, lo, hi) as (cell, _):
-        _ask(w, cell, later, end, *rest)
+        _ask(w, cell, later, end, column, columns)
         other = w.line_of(1, cell)
         added = [term for k in starts for term in terms(cell, other, k)]
         for each, (a, b) in zip(sums, added, strict=True):

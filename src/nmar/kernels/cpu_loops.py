@@ -343,7 +343,6 @@ def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callab
 
     def expect(lines, mine, theirs, law, floor, found, kept, prior, steps, new, room, columns):
         K, D1, D2, first, second, features, half, quarter, little, most, share, window = given if fixed else columns
-        first, second = np.intp(first), np.intp(second)  # no constants: what is called would be compiled for each
         indptr, indices, values, group, offset = lines
         (mp, ml, mf), (tp, tl, tf) = mine, theirs
         flags, numbers, log_factorial, slopes, _, _, _, by_value, _ = law
