@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 Task = Callable[[Any, Any], Any]
+
+AWAKE = 0.2  # seconds: a Ctrl-C that comes just before the wait for tasks would not be seen until one of them ends
 
 
 class Serial:
@@ -36,7 +37,17 @@ class Threads:
 
     def map(self, task: Task, common: Any, parts: Iterable[Any]) -> list[Any]:
         """``[task(common, part) for part in parts]``, several at once."""
-        return list(self._pool.map(partial(task, common), parts))
+        futures = [self._pool.submit(task, common, part) for part in parts]
+        waiting = set(futures)
+        try:
+            while waiting:
+                done, waiting = wait(waiting, AWAKE, FIRST_EXCEPTION)
+                for each in done:
+                    each.result()  # raises what the task raised
+            return [each.result() for each in futures]
+        finally:
+            for each in waiting:
+                each.cancel()
 
 
 def available_cpus() -> int:
