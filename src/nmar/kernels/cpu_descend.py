@@ -36,8 +36,7 @@ def descend_line(
     """
     vectors, own, dots, shares, part, total = room
     mean, variance, log_det = new
-    at = np.intp(K)  # no constant of the code: what is called is compiled once, so its sums have one order
-    log_det[i], gain = _prepare(i, at, mine, sums, prior, mean, variance, vectors, own)
+    log_det[i], gain = _prepare(i, K, mine, sums, prior, mean, variance, vectors, own)
     far, free = hi - lo > NEAR, prior[2]
     for step in range(steps):
         if not gain > 0.0:
@@ -59,9 +58,9 @@ def descend_line(
             if (stop - lo) % TILE == 0 or stop == hi:
                 flush(total, part)
         if last:
-            _last_step(i, at, curve, mean, vectors, own)
+            _last_step(i, K, curve, mean, vectors, own)
         else:
-            gain = _step(i, at, gain, free, total, mean, vectors, own)
+            gain = _step(i, K, gain, free, total, mean, vectors, own)
     if cells[1].shape[0] == 0:
         return
     for k in range(mean.shape[1]):
