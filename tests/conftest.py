@@ -1,7 +1,7 @@
 """Makes the oracle (tests/oracle/enumeration.py, problems.py) importable from every folder, and compiles little.
 
 Loops that are compiled for the widths of their lines take seconds each, and tests use many widths. The loop for all
-widths gives the same bits (tests/contract/test_widths.py), so the tests run on it.
+widths gives the same numbers (tests/contract/test_widths.py), so the tests run on it.
 """
 
 import os

@@ -3,7 +3,8 @@
 A loop that is compiled for its columns (widths are constants of the machine code) keeps a line's own numbers and the
 sums in registers. The code grows with the columns, and compiling grows faster: a full covariance of rank 64 has lines
 of 2,200 numbers. Longer lines go through one loop for all, to which the columns are given as numbers; there a line is
-so long that nothing would stay in registers anyway. Both add up in the same order, so they give the same bits.
+so long that nothing would stay in registers anyway. Both add up cells and columns in the same order, so inner products
+and sums over cells are the same bits; updates of diagonal lines agree to rounding.
 """
 
 from __future__ import annotations
