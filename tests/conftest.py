@@ -5,9 +5,20 @@ widths gives the same numbers (tests/contract/test_widths.py), so the tests run 
 """
 
 import os
+import signal
 import sys
 from pathlib import Path
+
+import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of scikit-learn's trees wait for each other where cores are few
 os.environ.setdefault("NMAR_FIXED_WIDTHS", "0")  # before nmar is imported, and for the processes that tests start
 sys.path.insert(0, str(Path(__file__).parent / "oracle"))
+
+
+@pytest.fixture
+def ctrl_c_is_heard():
+    """SIGINT raises KeyboardInterrupt: a shell that runs the tests in the background has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -13,6 +13,8 @@ import nmar
 from nmar.cli.main import main
 from nmar.fit.run import FullSweeps
 
+pytestmark = pytest.mark.usefixtures("ctrl_c_is_heard")
+
 SMALL = ["--data", "factorization:2", "--factors", "3", "--max-iter", "9", "--jobs", "1", "--tol", "0"]
 COLUMNS = ["--row", "row", "--col", "col", "--value", "value"]
 

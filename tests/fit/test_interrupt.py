@@ -13,6 +13,8 @@ import nmar
 from nmar.fit.executor import Serial, threads
 from nmar.fit.schedule import Minibatch
 
+pytestmark = pytest.mark.usefixtures("ctrl_c_is_heard")
+
 COMMON = {"data": SETTINGS["full"], "factors": 3, "random_state": 0, "tol": 0.0, "n_jobs": 1, "max_iter": 9}
 PLAIN = COMMON | {"linkage": "linear", "starts": 1}
 SOLVERS = {
