@@ -119,7 +119,7 @@ def _run(half: HalfSweep, state: State, context: Context, scaling: Scaling, out:
         for place in np.flatnonzero(cells > size).tolist():  # a line that is longer than a block
             done[place] = update_long_line(half, given(blocks[place]), context.executor.map, size)
     rest = [place for place in np.argsort(-cells, kind="stable").tolist() if place not in done]
-    done.update(zip(rest, context.executor.map(update_block, half, [given(blocks[p]) for p in rest]), strict=True))
+    done.update(zip(rest, context.executor.map(update_block, half, (given(blocks[p]) for p in rest)), strict=True))
     return [done[place] for place in range(len(blocks))]
 
 
