@@ -21,6 +21,7 @@ from nmar.fit.executor import threads
 from nmar.fit.run import sweep
 from nmar.fit.start import begin
 from nmar.kernels.choose import choose
+from nmar.models.buffers import LineBuffers
 from nmar.models.context import Context
 from nmar.models.missingness import Pattern
 
@@ -52,7 +53,7 @@ def measure(cells: Cells, model: str, linkages: dict[str, Free], rounds: int) ->
         runs = {}
         for name, linkage in linkages.items():
             problem = begin(cells, data.build(cells), linkage, Pattern(factors), dtype=dtype)
-            around = Context(problem.observed, problem.law, kernels, executor)
+            around = Context(problem.observed, problem.law, kernels, executor, LineBuffers())  # as a run has
             state = problem.state
             for _ in range(3):
                 state, _ = sweep(state, around)
