@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from problems import CONSTANTS
 from sklearn.linear_model import LinearRegression
 
 import nmar
@@ -34,13 +35,7 @@ MODELS = {
     "mixture-rows": nmar.Mixture(2),
     "mixture-cols": nmar.Mixture(2, "cols"),
     "poisson-mixture-rows": nmar.Mixture(2, "rows", "poisson"),
-    "constant-gaussian": nmar.Constant("gaussian"),
-    "constant-normal": nmar.Constant("gaussian", prior="normal"),
-    "constant-gamma": nmar.Constant("gamma"),
-    "constant-inverse-gaussian": nmar.Constant("inverse_gaussian"),
-    "constant-poisson": nmar.Constant("poisson"),
-    "constant-negative-binomial": nmar.Constant("negative_binomial"),
-    "constant-binomial": nmar.Constant("binomial", trials=7),
+    **CONSTANTS,
     "regression": nmar.Regression(NAMED),
     "regression-diagonal": nmar.Regression(NAMED, covariance="diagonal"),
     "regression-cols": nmar.Regression(BY_ROW, axis="cols"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from problems import CONSTANTS
 from scipy.special import gammaln
 
 import nmar
@@ -39,13 +40,7 @@ MODELS = {
     "mixture-cols": nmar.Mixture(2, "cols", restarts=1),
     "poisson-mixture-rows": nmar.Mixture(2, "rows", "poisson", restarts=1),
     "poisson-mixture-cols": nmar.Mixture(2, "cols", "poisson", restarts=1),
-    "constant-gaussian": nmar.Constant("gaussian"),
-    "constant-normal": nmar.Constant("gaussian", prior="normal"),
-    "constant-gamma": nmar.Constant("gamma"),
-    "constant-inverse-gaussian": nmar.Constant("inverse_gaussian"),
-    "constant-poisson": nmar.Constant("poisson"),
-    "constant-negative-binomial": nmar.Constant("negative_binomial"),
-    "constant-binomial": nmar.Constant("binomial", trials=7),
+    **CONSTANTS,
     "regression": nmar.Regression(COVARIATES),
     "regression-diagonal": nmar.Regression(COVARIATES, covariance="diagonal"),
     "regression-cols": nmar.Regression(np.random.default_rng(4).normal(size=(18, 2)), axis="cols"),

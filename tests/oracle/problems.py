@@ -16,7 +16,7 @@ from nmar.models.context import Context
 from nmar.models.half_sweep import half_sweep
 from nmar.models.missingness import Pattern
 from nmar.models.protocol import DataModel
-from nmar.models.settings import Factorization
+from nmar.models.settings import Constant, Factorization
 from nmar.models.shared import update_shared
 from nmar.models.state import State
 from nmar.prob.linkage import Compound, Exponential, Free, Geometric, Ignorable, Linear
@@ -25,6 +25,15 @@ RAGGED = (1.0, 0.6, 1.7, 0.4)
 SHIFT = (0.0, 0.4, -0.3, 0.2)
 SCALE = (1.0, 0.8, 1.3, 1.1)
 
+CONSTANTS = {
+    "constant-gaussian": Constant("gaussian"),
+    "constant-normal": Constant("gaussian", prior="normal"),
+    "constant-gamma": Constant("gamma"),
+    "constant-inverse-gaussian": Constant("inverse_gaussian"),
+    "constant-poisson": Constant("poisson"),
+    "constant-negative-binomial": Constant("negative_binomial"),
+    "constant-binomial": Constant("binomial", trials=7),
+}
 MODELS = {
     "full": Factorization(2),
     "full-plain": Factorization(2, bias=False),

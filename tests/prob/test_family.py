@@ -236,6 +236,13 @@ def test_log_base_does_not_cancel_at_large_dispersion():
 
 
 @every_family
+def test_natural_is_the_inverse_of_the_mean(name):
+    law = family(name)
+    for theta in (-1.3, -0.2):
+        assert law.natural(float(law.mean(theta, 1.0))) == pytest.approx(theta, rel=1e-12)
+
+
+@every_family
 def test_domain(name):
     law = family(name)
     assert law.in_domain([-1.0, 1.0]).tolist() == [True, law.domain[1] > 1]

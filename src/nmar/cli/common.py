@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from nmar.data.axis import Axis
     from nmar.data.cells import Cells
 
-DATASETS = ("movielens",)
-
 
 def out(text: str) -> None:
     """A line on standard output."""

@@ -71,7 +71,7 @@ After = Callable[[Progress], Progress]
 
 def run_kept(
     progress: Progress,
-    around: Context,
+    context: Context,
     stop: Stop,
     control: Control,
     schedule: Schedule | None = None,
@@ -82,7 +82,7 @@ def run_kept(
 
     Parameters
     ----------
-    progress, around, stop, schedule : as for ``run``
+    progress, context, stop, schedule : as for ``run``
     control : asked after each sweep for a reason to stop
     judge : extends the progress by what is found out about a sweep (validation); the sweep is finished then
     tell : told of each finished sweep (checkpoints, the progress bar); ``control`` tells the callbacks after that
@@ -108,7 +108,7 @@ def run_kept(
         return last
 
     try:
-        return run(progress, around, stop, after, schedule, control)
+        return run(progress, context, stop, after, schedule, control)
     except KeyboardInterrupt:
         if not last.trace.iterations:
             raise

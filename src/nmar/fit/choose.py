@@ -217,9 +217,9 @@ class _Search:
 
     def _swept(self, trial: Trial, sweeps: int) -> Trial:
         """The trial so many sweeps on, scored every STEP or so."""
-        around = self.job.around(trial.problem.law, trial.problem.observed)
+        context = self.job.context(trial.problem.law, trial.problem.observed)
         for count in _parts(sweeps):
-            fit = run(Progress(trial.state), around, self._stop(count), self.job.show, stopped=self.job.control)
+            fit = run(Progress(trial.state), context, self._stop(count), self.job.show, stopped=self.job.control)
             trial = replace(trial, state=fit.state, swept=trial.swept + fit.trace.iterations)
             scores = np.concatenate([score(self._posterior(trial), cells) for cells in self.judges])
             if float(scores.mean()) > trial.score:

@@ -117,12 +117,12 @@ class Visits:
         away = _degrees(hidden)
         return rows - away[0], cols - away[1]
 
-    def advance(self, state: State, memory: Memory, around: Context) -> tuple[State, Memory, float]:
+    def advance(self, state: State, memory: Memory, context: Context) -> tuple[State, Memory, float]:
         """``visits`` visits; c and κ move after every ``average`` observed ones."""
-        law = around.law
+        law = context.law
         check_entrywise(law, state.shared.linkage)
-        _, info, size = half_sweep(law.lead, tabulated(state, around), around, learns=False)  # only for the bound
-        value = bound(state, info.log_z, law, around.observed) + unit_term(state, around)
+        _, info, size = half_sweep(law.lead, tabulated(state, context), context, learns=False)  # only for the bound
+        value = bound(state, info.log_z, law, context.observed) + unit_term(state, context)
         shared = replace(state.shared, table_size=size)
         arrays = [*_gammas(state), *_lines(state, law)]
         seen = memory.counters or tuple(np.zeros(n) for n in (*self.cells.shape, *self.cells.shape))

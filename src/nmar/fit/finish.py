@@ -103,7 +103,7 @@ def finish(job: Job, law: Law, observed: Observed, progress: Progress, how: How)
         if job.watch is not None:
             job.watch(now.trace, now.state)
 
-    fit = run_kept(progress, job.around(law, observed), rule, job.control, schedule, judge, tell)
+    fit = run_kept(progress, job.context(law, observed), rule, job.control, schedule, judge, tell)
     _keep_last(job, fit, progress)
     best = None if fit.progress is None else fit.progress.best
     log.info("stopped after %d sweeps: %s", fit.trace.iterations, fit.reason)

@@ -112,8 +112,8 @@ class Folding:
         done = [(cold, start.take(cold))]
         pair, part, moving = start.take(here), _part(observed, axis, here), np.ones(len(here), bool)
         # a line's sums must not depend on how many cells there are besides its own: no line is cut
-        around = Context(part, law, self.kernels, self.executor, cuts_lines=False)
-        given = whole_view(state.sides[1 - axis], 1 - axis, around, state.shared)
+        context = Context(part, law, self.kernels, self.executor, cuts_lines=False)
+        given = whole_view(state.sides[1 - axis], 1 - axis, context, state.shared)
         state = _over(part.cells, state.with_side(axis, pair), law)
         for turn in range(self.max_iter):
             if not moving.any():
@@ -122,8 +122,8 @@ class Folding:
                 kept = np.flatnonzero(moving)
                 here, pair, part, moving = here[kept], pair.take(kept), _part(part, axis, kept), moving[kept]
                 state = _over(part.cells, state.with_side(axis, pair), law)
-            around = replace(around, observed=part)
-            new, _, size = half_sweep(axis, state.with_side(axis, pair), around, learns=False, theirs=given)
+            context = replace(context, observed=part)
+            new, _, size = half_sweep(axis, state.with_side(axis, pair), context, learns=False, theirs=given)
             state = State(state.sides, replace(state.shared, table_size=size))
             still = change(pair, new, axis, law, state.shared) > self.tol
             frozen = np.flatnonzero(moving & (~still if turn < self.max_iter - 1 else True))

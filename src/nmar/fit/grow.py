@@ -36,16 +36,14 @@ ASLEEP = 0.01  # share of a factor's starting variance below which it counts as 
 ROUNDS = 5  # half sweeps of new lines alone before they join the others
 
 
-def grown(posterior: Posterior, cells: Cells, n_jobs: int | None = None, backend: str = "auto") -> Posterior:
-    """A posterior on the axes of ``cells``, whose ids begin with the posterior's own.
+def grown(posterior: Posterior, job: Job) -> Posterior:
+    """A posterior on the axes of the job's cells, whose ids begin with the posterior's own.
 
     New columns are folded in given the old rows, then new rows given all columns; lines without such cells start
     from the prior.
     """
-    with threads(n_jobs) as executor:
-        for axis in (1, 0):
-            folding = Folding(axis, choose(backend), executor, max_iter=ROUNDS)
-            posterior = _longer(posterior, cells, folding)
+    for axis in (1, 0):
+        posterior = _longer(posterior, job.cells, Folding(axis, job.kernels, job.executor, max_iter=ROUNDS))
     return posterior
 
 
@@ -151,13 +149,12 @@ def _resumed(posterior: Posterior, job: Job) -> tuple[Observed, Progress]:
         if known is not None:  # covariates are standardised over all lines
             lines = np.arange(len(side.pattern.weights.shape))
             state = state.with_side(axis, replace(side, data=known.take(lines)))
-    options = job.options
-    longer = grown(replace(posterior, state=state), job.cells, options.n_jobs, options.backend)
+    longer = grown(replace(posterior, state=state), job)
     observed = observe(job.cells, law, job.hidden, state.shared.units, law.dtype)
     state = reawakened(longer, observed).state
     rows, cols = (side.data for side in state.sides)
     data = law.data.reread(state.shared.data, observed.cells, rows, cols)
-    link = _linkage(state.shared.linkage, options, observed)
+    link = _linkage(state.shared.linkage, job.options, observed)
     return observed, Progress(State(state.sides, replace(state.shared, data=data, linkage=link)))
 
 

@@ -13,7 +13,7 @@ from nmar.models.context import Observed
 from nmar.models.law import Law
 from nmar.models.missingness import Pattern
 from nmar.models.protocol import DataModel
-from nmar.models.state import Shared, Side, State
+from nmar.models.state import Shared, Side, State, map_arrays
 from nmar.prob.linkage import Linkage
 from nmar.prob.units import Units
 
@@ -148,8 +148,4 @@ def seed_sequence(seed: Any) -> np.random.SeedSequence:
 
 def cast(record: Any, dtype: Any) -> Any:
     """Store every array of a record of factors as ``dtype``."""
-    if isinstance(record, np.ndarray):
-        return record.astype(dtype, copy=False)
-    if record is None or not hasattr(record, "__dataclass_fields__"):
-        return record
-    return type(record)(**{name: cast(getattr(record, name), dtype) for name in record.__dataclass_fields__})
+    return map_arrays(record, lambda array: array.astype(dtype, copy=False))

@@ -67,8 +67,8 @@ class Job:
             self.watch(progress.trace, progress.state)
         return progress
 
-    def around(self, law: Law, observed: Observed) -> Context:
-        """The surroundings of a run."""
+    def context(self, law: Law, observed: Observed) -> Context:
+        """The context of a run."""
         return Context(observed, law, self.kernels, self.executor)
 
 
@@ -87,7 +87,8 @@ def hidden_cells(cells: Cells, *parts: Cells) -> Cells | None:
     return Cells(away.by(0), cells.rows, cells.cols)
 
 
-def _begin(job: Job, link: Linkage, seed: Any = None) -> Problem:
+def begin_fit(job: Job, link: Linkage, seed: Any = None, lead: int | None = None) -> Problem:
+    """The problem of a job with a linkage, about to start; ``seed`` and ``lead`` replace what the job would take."""
     options = job.options
     pattern = options.pattern
     if options.prior == "paper":
@@ -102,12 +103,13 @@ def _begin(job: Job, link: Linkage, seed: Any = None) -> Problem:
         hidden=job.hidden,
         seed=options.seed if seed is None else seed,
         dtype=np.dtype(options.dtype).type,
+        lead=lead,
     )
 
 
 def first_problem(job: Job) -> Problem:
     """The law and what a sweep reads, without any of the sweeps that choose a start."""
-    return _begin(job, job.options.link)
+    return begin_fit(job, job.options.link)
 
 
 def first_state(job: Job) -> tuple[Problem, State]:
@@ -135,11 +137,11 @@ def first_state(job: Job) -> tuple[Problem, State]:
 def _restarted(job: Job) -> Problem:
     """The problem from the best of the data model's restarts (mixtures have many modes), by a short run's bound."""
     seeds = seed_sequence(job.options.seed)
-    problem = _begin(job, job.options.link, seeds)
+    problem = begin_fit(job, job.options.link, seeds)
     restarts = getattr(problem.law.data, "restarts", 1)
     if restarts == 1:
         return problem
-    problems = [problem, *(_begin(job, job.options.link, child) for child in seeds.spawn(restarts - 1))]
+    problems = [problem, *(begin_fit(job, job.options.link, child) for child in seeds.spawn(restarts - 1))]
     probes = [_probe(job, each.law, each.observed, each.state, PROBE) for each in problems]
     best = int(np.argmax([probe.trace.bound[-1] for probe in probes]))
     return problems[best]
@@ -183,7 +185,7 @@ def with_linkage(state: State, link: Linkage, rate: float | None = None) -> Stat
 
 def _led(job: Job, leader: Linkage, problem: Problem) -> State:
     """The first state with the tables of a leader's short fit, whose sweeps are not kept: starts compare evenly."""
-    first = _begin(job, leader)
+    first = begin_fit(job, leader)
     found = _probe(job, first.law, first.observed, first.state, PROBE).state.shared.linkage
     return with_linkage(problem.state, problem.state.shared.linkage.led_by(found))
 
@@ -195,4 +197,4 @@ def _sd(observed: Observed) -> float:
 def _probe(job: Job, law: Law, observed: Observed, state: State, sweeps: int) -> Fit:
     # as long whatever max_iter is: a fit that is prolonged must start where the shorter one started
     rule = StopRule(max_iter=sweeps, tol=0.0, max_time=job.seconds_left)
-    return run(Progress(state), job.around(law, observed), rule, job.show, stopped=job.control)
+    return run(Progress(state), job.context(law, observed), rule, job.show, stopped=job.control)

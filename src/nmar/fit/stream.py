@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from nmar.fit.callbacks import Control
 from nmar.fit.executor import threads
 from nmar.fit.finish import Fitted, finish, uninterrupted
 from nmar.fit.options import Options
 from nmar.fit.run import Progress
 from nmar.fit.schedule import Minibatch, Source, Stream, check_streams
-from nmar.fit.start import begin
-from nmar.fit.starts import Job
+from nmar.fit.starts import Job, begin_fit
 from nmar.fit.train import check_cells, fixed_seed
 from nmar.kernels.choose import choose
 
@@ -28,21 +25,11 @@ def train_stream(source: Source, options: Options, control: Control | None = Non
     stream = Stream(method, source)
     first = stream.first
     check_cells(first)
-    pattern = options.pattern if options.prior == "robust" else options.pattern.as_in_paper(first)
-    problem = begin(
-        first,
-        options.data.build(first),
-        options.link,
-        pattern,
-        control=options.tail_only,
-        trust=options.pattern_trust,
-        seed=fixed_seed(options.seed),
-        dtype=np.dtype(options.dtype).type,
-        lead=0,
-    )
-    check_streams(problem.law)
+    options = replace(options, seed=fixed_seed(options.seed))
     rule = replace(options.stop, max_iter=min(options.stop.max_iter, stream.passes), tol=0.0)
     with threads(options.n_jobs) as executor:
         job = Job(options, first, None, None, choose(options.backend), executor, None, control or Control())
+        problem = begin_fit(job, options.link, lead=0)
+        check_streams(problem.law)
         fitted = finish(job, problem.law, problem.observed, Progress(problem.state), (stream, rule))
     return uninterrupted(replace(fitted, posterior=replace(fitted.posterior, rows=stream.rows)))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.models.state import Side
+from nmar.models.state import Side, map_arrays
 
 Array = NDArray[Any]
 
@@ -48,15 +47,6 @@ def empty_side(old: Side) -> Side:
     return Side(old.pattern.empty(np.empty), map_arrays(old.data, np.empty_like))
 
 
-def map_arrays(record: Any, change: Callable[[Array], Array]) -> Any:
-    """A record with ``change`` applied to each of its arrays."""
-    if isinstance(record, np.ndarray):
-        return change(record)
-    if record is None:
-        return None
-    return type(record)(**{name: map_arrays(getattr(record, name), change) for name in record.__dataclass_fields__})
-
-
 def write_lines(lines: Any, out: Any) -> bool:
     """Copy the lines of a record to a like one; False, and nothing is written, where shapes or types differ."""
     if not _alike(lines, out):
@@ -70,7 +60,7 @@ def _arrays(record: Any) -> list[Array]:
     """All arrays of a record, in the order of its fields."""
     if isinstance(record, np.ndarray):
         return [record]
-    if record is None:
+    if not hasattr(record, "__dataclass_fields__"):
         return []
     return [array for name in record.__dataclass_fields__ for array in _arrays(getattr(record, name))]
 

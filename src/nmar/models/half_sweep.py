@@ -79,7 +79,9 @@ def _half_sweep(
     if law.exposure_weights(shared.linkage)[1]:
         means = expected_weights(state.sides[1 - axis].pattern, 1 - axis, context)
     half = HalfSweep(axis, law, shared, context.kernels, theirs, tables, means)
-    out = None if context.buffers is None else context.buffers.side(axis, state.sides[axis])
+    out = None
+    if context.buffers is not None and context.executor.shares_memory:
+        out = context.buffers.side(axis, state.sides[axis])
     results = _run(half, state, context, scaling, out)
     side = out if out is not None and all(r.placed for r in results) else join([r.side for r in results])
     if law.pattern_fixed:
@@ -110,7 +112,7 @@ def _run(half: HalfSweep, state: State, context: Context, scaling: Scaling, out:
             state.sides[half.axis].take(lines),
             exposed if exposed.ndim == 1 else exposed[lines],
             scaling.of_block(lines),
-            None if out is None or not context.executor.shares_memory else out.take(lines),
+            None if out is None else out.take(lines),
         )
 
     cells = whole.indptr[[stop for _, stop in blocks]] - whole.indptr[[start for start, _ in blocks]]

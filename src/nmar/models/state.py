@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,8 +83,17 @@ class State:
 
     def copy(self) -> State:
         """The state in memory of its own, to be kept while the run that made it goes on (see LineBuffers)."""
-        rows, cols = (join([side, side.take(slice(0, 0))]) for side in self.sides)
+        rows, cols = (map_arrays(side, np.copy) for side in self.sides)
         return State((rows, cols), self.shared)
+
+
+def map_arrays(record: Any, change: Callable[[Array], Array]) -> Any:
+    """A record of lines with ``change`` applied to each of its arrays; whatever else it holds stays."""
+    if isinstance(record, np.ndarray):
+        return change(record)
+    if not hasattr(record, "__dataclass_fields__"):
+        return record
+    return type(record)(**{name: map_arrays(getattr(record, name), change) for name in record.__dataclass_fields__})
 
 
 def join(parts: list[Any]) -> Any:

@@ -77,7 +77,7 @@ class Posterior:
         return np.maximum(out, 1e-300)
 
     def cells(self, i: Array, j: Array) -> Predictive:
-        """The data model's word on the cells (i, j)."""
+        """What the data model predicts for the cells (i, j)."""
         rows, cols = self.state.sides
         return self.law.data.predictive(rows.data.take(i), cols.data.take(j), self.state.shared.data)
 

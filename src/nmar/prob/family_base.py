@@ -60,9 +60,9 @@ class Family(ABC):
     def variance(self, theta: Numbers, x: Numbers) -> Array:
         """Return Var[y] = x Psi''(theta)."""
 
+    @abstractmethod
     def natural(self, slope: float) -> float:
-        """Return the theta at which Psi'(theta) is `slope`; families whose dispersion is learned by search have one."""
-        raise NotImplementedError(f"the {self.name} family needs no inverse of its mean")
+        """Return the theta at which Psi'(theta) is `slope`."""
 
     @abstractmethod
     def sample(self, theta: Numbers, x: Numbers, rng: np.random.Generator) -> Array:

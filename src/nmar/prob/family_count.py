@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import betaln, digamma, expit, gammaln, polygamma, xlogy
+from scipy.special import betaln, digamma, expit, gammaln, logit, polygamma, xlogy
 
 from nmar.prob.family_base import CountFamily, Numbers, is_count, log_root, on_support
 from nmar.prob.statistics import Array, Statistics
@@ -34,6 +34,9 @@ class Poisson(CountFamily):
 
     def mean(self, theta: Numbers, x: Numbers) -> Array:
         return np.asarray(x, dtype=float) * np.exp(np.asarray(theta, dtype=float))
+
+    def natural(self, slope: float) -> float:
+        return float(np.log(slope))
 
     def variance(self, theta: Numbers, x: Numbers) -> Array:
         return self.mean(theta, x)
@@ -72,6 +75,9 @@ class Binomial(CountFamily):
 
     def mean(self, theta: Numbers, x: Numbers) -> Array:
         return np.asarray(x, dtype=float) * expit(np.asarray(theta, dtype=float))
+
+    def natural(self, slope: float) -> float:
+        return float(logit(slope))
 
     def variance(self, theta: Numbers, x: Numbers) -> Array:
         theta = np.asarray(theta, dtype=float)

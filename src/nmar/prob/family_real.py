@@ -44,6 +44,9 @@ class Gaussian(Family):
     def mean(self, theta: Numbers, x: Numbers) -> Array:
         return np.asarray(x, dtype=float) * np.asarray(theta, dtype=float)
 
+    def natural(self, slope: float) -> float:
+        return slope
+
     def variance(self, theta: Numbers, x: Numbers) -> Array:
         return np.asarray(x, dtype=float) + np.zeros_like(theta, dtype=float)
 
