@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from problems import BareModel, make_view
+from problems import BareModel, functions_of, make_view
 from scipy.special import gammaln, logsumexp, psi
 
 from nmar.kernels.choose import BACKENDS, choose
@@ -13,11 +13,10 @@ from nmar.kernels.spec import (
     CACHE_LINE,
     EMPTY_FLOAT,
     EMPTY_INT,
-    FAMILIES,
     KINDS,
     KNOWN,
+    NO_VALUES,
     OPEN,
-    UNMODELLED,
     VECTOR,
     GammaTable,
     GammaUpdate,
@@ -33,6 +32,7 @@ from nmar.models.law import Law
 from nmar.models.missingness import Pattern
 from nmar.models.state import Shared
 from nmar.prob.factor import pack, unpack
+from nmar.prob.families import FAMILIES
 from nmar.prob.linkage import Compound, Free, Geometric, Ignorable, Linear
 from nmar.prob.twostage import Quadratic
 
@@ -206,7 +206,8 @@ def lines_of(case, dtype, rng):
         group = rng.integers(0, BINS.size, n).astype(np.int32)
     if case.offset:
         offset = rng.normal(0.0, 0.5, n)
-    return Lines(indptr.astype(np.int64), indices, values.astype(dtype), group, offset)
+    values = values.astype(dtype)
+    return Lines(indptr.astype(np.int64), indices, values, group, offset, functions_of(case.family, values))
 
 
 def side_of(case, n, rng):
@@ -359,7 +360,7 @@ def shard(block, start, stop):
     cells = slice(int(lines.indptr[start]), int(lines.indptr[stop]))
     group, offset = (a[cells] if a.size else a for a in (lines.group, lines.offset))
     indptr = lines.indptr[start : stop + 1] - lines.indptr[start]
-    part = Lines(indptr, lines.indices[cells], lines.values[cells], group, offset)
+    part = Lines(indptr, lines.indices[cells], lines.values[cells], group, offset, lines.functions[:, cells])
     return Block(part, block.mine.take(start, stop), block.theirs)
 
 
@@ -425,7 +426,7 @@ def test_pattern_alone_has_truncated_poisson_counts(apart, level, backend, dtype
         side.changed(logs=side.logs + level, first=side.first[:, :0], second=side.second[:, :0])
         for side in (block.mine, block.theirs)
     )
-    table = crossing_of(case)._replace(family=UNMODELLED, slopes=np.zeros((1, 1)))
+    table = crossing_of(case)._replace(form=NO_VALUES, slopes=np.zeros((1, 1)))
     found = choose(backend).expect(*Block(block.lines, mine, theirs).views(dtype), table)
     i, j = np.repeat(np.arange(LINES), np.diff(block.lines.indptr)), block.lines.indices
     logs = np.asarray(mine.logs, dtype)[i].astype(np.float64) + np.asarray(theirs.logs, dtype)[j]

@@ -6,7 +6,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import digamma, gammaln
 
 import nmar
-from nmar.prob.family import family
+from nmar.prob.families import family
 from nmar.prob.learn_dispersion import first_dispersion, log_prior_dispersion
 
 pytestmark = pytest.mark.slow  # see CONTRIBUTING.md

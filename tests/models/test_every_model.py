@@ -16,6 +16,7 @@ from nmar.fit.run import sweep
 from nmar.fit.start import begin
 from nmar.kernels import reference
 from nmar.kernels.choose import choose
+from nmar.models.block import with_functions
 from nmar.models.bound import bound
 from nmar.models.cell_law import cell_law
 from nmar.models.context import Context
@@ -111,7 +112,7 @@ def test_both_backends_agree(model):
 def held_bound(case, state, axis, side, shared_data, q):
     """Σ q(n) f(n) − KL(data) as a function of one side and the globals, q(n) held: theory.md, Bound."""
     law, observed = case.law, case.observed
-    lines = observed.block(axis, 0, observed.cells.shape[axis], law.data.offset(shared_data))
+    lines = with_functions(observed.block(axis, 0, observed.cells.shape[axis], law.data.offset(shared_data)), law)
     shared = replace(state.shared, data=shared_data)
     mine = view(replace(state.sides[axis], data=side), axis, law, shared, reference)
     theirs = view(state.sides[1 - axis], 1 - axis, law, shared, reference)
@@ -128,7 +129,7 @@ def held_bound(case, state, axis, side, shared_data, q):
 def held(case, state, axis):
     """q(n) of all cells in the orientation of ``axis``, and the new side."""
     law, observed = case.law, case.observed
-    lines = observed.block(axis, 0, observed.cells.shape[axis], law.data.offset(state.shared.data))
+    lines = with_functions(observed.block(axis, 0, observed.cells.shape[axis], law.data.offset(state.shared.data)), law)
     mine, theirs = (view(state.sides[k], k, law, state.shared, reference) for k in (axis, 1 - axis))
     block = Block(lines, mine, theirs, cell_law(law, state.shared, observed.distinct))
     given = state.sides[axis].data, axis, state.shared.data

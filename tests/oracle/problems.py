@@ -19,6 +19,7 @@ from nmar.models.protocol import DataModel
 from nmar.models.settings import Constant, Factorization
 from nmar.models.shared import update_shared
 from nmar.models.state import State
+from nmar.prob.families import family
 from nmar.prob.linkage import Compound, Exponential, Free, Geometric, Ignorable, Linear
 
 RAGGED = (1.0, 0.6, 1.7, 0.4)
@@ -122,6 +123,11 @@ class BareModel(DataModel):
 
 
 BareModel.__abstractmethods__ = frozenset()
+
+
+def functions_of(name, values):
+    """The functions of the values that a family's slopes multiply, (F, cells), as the kernels read them."""
+    return np.array(family(name).functions(values), values.dtype).reshape(-1, len(values))
 
 
 def every(linkages, linkages_of_mean):

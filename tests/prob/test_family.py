@@ -5,7 +5,7 @@ import pytest
 from scipy import stats as laws
 from scipy.special import gammaln
 
-from nmar.prob.family import FAMILIES, Gaussian, NegativeBinomial, Poisson, family
+from nmar.prob.families import FAMILIES, Gaussian, NegativeBinomial, Poisson, family
 
 CONTINUOUS = ("gaussian", "gamma", "inverse_gaussian")
 CASES = [
@@ -97,6 +97,26 @@ def test_samples_have_the_moments(name, theta, x):
     mean, variance, excess = (float(v) for v in reference(name, theta, x).stats(moments="mvk"))
     assert abs(y.mean() - mean) < 4.5 * np.sqrt(variance / count)
     assert abs(y.var() - variance) < 4.5 * variance * np.sqrt((excess + 2) / count)
+
+
+@every_family
+def test_log_base_is_what_kernels_make_of_it(name):
+    """log h(y, x) is a constant and slopes of the bins times functions of the value."""
+    law, x = family(name), np.array([1.0, 3.0, 4.0])
+    y = np.array([0.3, 1.0, 3.0]) if name in CONTINUOUS else np.array([0.0, 1.0, 3.0])
+    if law.location:
+        mean, second = np.array([0.2, 1.5, -1.0]), np.array([0.3, 2.5, 1.5])
+        found = np.stack(law.statistics(y, mean, second)).T @ law.slopes(x)
+        exact = law.location_log(y[:, None], mean[:, None], second[:, None], 1.0, 0.0, x, 1.0, 0.0)
+        np.testing.assert_allclose(found, exact, rtol=1e-13)
+        return
+    assert law.basis[0] == "cells" and law.basis[-1] == "psi"
+    assert len(law.functions(y)) == len(law.basis) - 2 == len(law.slopes(x)) - 2
+    np.testing.assert_array_equal(law.slopes(x)[-1], -x)
+    parts = [np.outer(f, slope) for f, slope in zip(law.functions(y), law.slopes(x)[1:-1], strict=True)]
+    base = law.constant(y)[:, None] + law.slopes(x)[0] + sum(parts)
+    exact = 0.0 if law.needs_values else law.log_base(y[:, None], x)
+    np.testing.assert_allclose(base, exact, rtol=1e-13, atol=1e-13)
 
 
 @every_case
@@ -201,11 +221,11 @@ def test_residual_from_six_vectors():
     scale, shift = rng.uniform(0.5, 2, 4), rng.normal(size=4)
     target = y[:, None] - shift
     square = target**2 - 2 * scale * target * mu[:, None] + scale**2 * mu2[:, None]
-    reduced = law.residual(stats, scale, shift)
+    reduced = law.reduced(stats, scale, shift)
     np.testing.assert_allclose(reduced.vector("residual"), (q * square).sum(axis=0), rtol=1e-12)
     assert stats.names == law.statistic_names(mean_linkage=True)
     plain = law.collect(y, mu, mu2, q)
-    unlinked = law.residual(stats, np.ones(4), np.zeros(4))
+    unlinked = law.reduced(stats, np.ones(4), np.zeros(4))
     np.testing.assert_allclose(unlinked.vectors, plain.vectors, rtol=1e-12)
 
 

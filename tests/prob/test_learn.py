@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, minimize_scalar
 
-from nmar.prob.family import FAMILIES, Statistics, family
+from nmar.prob.families import FAMILIES, family
 from nmar.prob.learn import event_rate, log_prior_dispersion, objective, update
 from nmar.prob.learn_linkage import _Chain
 from nmar.prob.linkage import FLOOR, LINKAGES, Exponential, Free, Geometric, Ignorable, Linear
+from nmar.prob.statistics import Statistics
 
 THETA = {
     "gaussian": 0.5,

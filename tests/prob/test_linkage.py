@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
 
-from nmar.prob.family import FAMILIES, family
+from nmar.prob.families import FAMILIES, family
 from nmar.prob.linkage import (
     FLOOR,
     LINKAGES,

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from nmar.prob.family import FAMILIES, Statistics
+from nmar.prob.families import FAMILIES
+from nmar.prob.statistics import Statistics
 
 
 @pytest.mark.parametrize("law", FAMILIES.values(), ids=list(FAMILIES))

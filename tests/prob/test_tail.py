@@ -7,7 +7,7 @@ import pytest
 
 import nmar
 from nmar.prob import counts
-from nmar.prob.family import family
+from nmar.prob.families import family
 from nmar.prob.learn import objective, update
 from nmar.prob.linkage import Free
 from nmar.prob.statistics import Statistics

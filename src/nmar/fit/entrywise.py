@@ -182,7 +182,7 @@ class Visits:
         link, cells = shared.linkage, float(self.cells.n_observed)
         n, size = float(vectors[0].sum()), vectors.shape[1]
         phi, sigma2 = link.table(size), shared.dispersion
-        if law.family.name == "gaussian":
+        if law.family.location:
             ratio = vectors[1] / (sigma2 * phi)
             gradient = cells / n * 0.5 * float(np.sum(ratio - vectors[0])) - (PRIOR_SHAPE + 1) + PRIOR_RATE / sigma2
             information = 0.5 * cells + PRIOR_RATE / sigma2

@@ -144,10 +144,10 @@ def _over(cells: Cells, state: State, law: Law) -> State:
 def _part(observed: Observed, axis: int, lines: Array) -> Observed:
     """Chosen lines of what was observed, with their cells' classes."""
     if observed.group is None:
-        return Observed(leading_part(observed.cells, axis, lines), distinct=observed.distinct)
+        return replace(observed, cells=leading_part(observed.cells, axis, lines))
     classes = observed.cells.with_values(observed.group.astype(np.float64))
     group = leading_part(classes, axis, lines).values.astype(np.int32)
-    return Observed(leading_part(observed.cells, axis, lines), group=group, distinct=observed.distinct)
+    return replace(observed, cells=leading_part(observed.cells, axis, lines), group=group)
 
 
 def change(old: Side, new: Side, axis: int, law: Law, shared: Shared) -> Array:

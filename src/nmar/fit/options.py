@@ -14,6 +14,7 @@ from nmar.fit.stop import StopRule
 from nmar.models.missingness import Pattern
 from nmar.models.settings import Factorization, PatternOnly, Settings, check_choice, check_count, check_share
 from nmar.posterior.store import register
+from nmar.prob.families import family
 from nmar.prob.linkage import Free, Ignorable, Linkage, linkage
 from nmar.prob.twostage import Quadratic
 
@@ -29,8 +30,9 @@ def recommended(data: Settings) -> Linkage:
 
     Where there are no values, or trials that a table would make fractions of, it is the ignorable one.
     """
-    unlinked = isinstance(data, PatternOnly) or getattr(data, "family", "") == "binomial"
-    return Ignorable() if unlinked else Free(thinning=16.0, tail=2)
+    named = getattr(data, "family", None)
+    whole = named is not None and family(named).whole_dispersion
+    return Ignorable() if whole or isinstance(data, PatternOnly) else Free(thinning=16.0, tail=2)
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def units_of(cells: Cells, law: Law, linkage: Linkage) -> Units:
     if law.family.unit_power is None or not law.data.has_values:
         return Units()
     values = cells.by(law.lead).values  # in the order of the leading axis: the same bits transposed
-    if law.family.name != "gaussian":
+    if not law.family.location:
         return Units.of_positive(values)
     return Units.of_real(values, shifts=law.data.centers and linkage.mean != "scale")
 
@@ -130,7 +130,7 @@ def check_values(law: Law, linkage: Linkage, cells: Cells) -> None:
 
 def first_dispersion(law: Law, values: Array) -> float:
     """Where the dispersion starts: half the variance for the Gaussian, otherwise what the model says, or 1."""
-    if law.family.name != "gaussian":
+    if not law.family.location:
         return law.data.first_dispersion(values)
     return 0.5 * float(np.var(values, dtype=np.float64)) or 1.0
 

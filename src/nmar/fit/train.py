@@ -190,7 +190,7 @@ def _two_stage(job: Job) -> Fitted:
     """
     if job.options.method is not None:
         raise ValueError("the two-stage baseline has solver='batch' only")
-    if Law(job.options.pattern, job.options.data.build(job.cells)).family.name != "gaussian":
+    if not Law(job.options.pattern, job.options.data.build(job.cells)).family.location:
         raise ValueError("the two-stage baseline is defined for the Gaussian family only")
     plain = replace(job.options, linkage="ignorable", control=False, trust=1.0)
     keep = _stage(job, "pattern")

@@ -42,9 +42,9 @@ from nmar.kernels.cpu_tile import TILE
 from nmar.kernels.cpu_workspace import expect_workspace, gamma_workspace, tile_workspace
 from nmar.kernels.spec import (
     KNOWN,
+    NO_VALUES,
     OPEN,
     PARITY,
-    UNMODELLED,
     CellLaw,
     Expectation,
     GammaTable,
@@ -67,7 +67,7 @@ def _floor(dtype: Any) -> float:
 
 def _flags(x: CellLaw) -> Array:
     """Switches of the law of a cell, in the order of cpu_cell.py."""
-    return np.array([x.family, x.kind, x.separate, x.allocate, x.diagonal, x.mean_linkage, x.concave], np.int64)
+    return np.array([x.form, x.kind, x.separate, x.allocate, x.diagonal, x.mean_linkage, x.concave], np.int64)
 
 
 def _numbers(x: CellLaw) -> Array:
@@ -77,7 +77,14 @@ def _numbers(x: CellLaw) -> Array:
 
 def _law(x: CellLaw) -> tuple[Any, ...]:
     tables = (x.log_factorial, x.slopes, x.linear, x.shift, x.quadratic, x.by_value)
-    return (_flags(x), _numbers(x), *tables, steps_of(x.log_factorial, x.starts, x.shares))
+    return (_flags(x), _numbers(x), *tables, steps_of(x.log_factorial, x.starts, x.shares), x.grid)
+
+
+def _typed(lines: Lines) -> Lines:
+    """The cells with functions of one type, so that one compiled loop serves all families."""
+    if lines.functions.dtype == lines.values.dtype:
+        return lines
+    return lines._replace(functions=lines.functions.astype(lines.values.dtype))
 
 
 def _side(view: SideView) -> tuple[Array, Array, Array]:
@@ -106,6 +113,7 @@ def _expect(
     steps: int = 0,
 ) -> tuple[Expectation, NormalLines]:
     """E-step of a block; see cpu_loops.expect_loop for what it leaves. New means and variances where it has any."""
+    lines = _typed(lines)
     n, (K, D1, D2) = len(lines.indptr) - 1, mine.sizes
     widths = (D1, D2) if leaves == SUMS else (0, 0)
     dtype = mine.packed.dtype
@@ -136,7 +144,7 @@ def _expect(
 
 def expect(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> Expectation:
     """E-step and accumulation of one block; see spec.py."""
-    return _expect(lines, mine, theirs, cell_law, NOTHING if cell_law.family == UNMODELLED else SUMS)[0]
+    return _expect(lines, mine, theirs, cell_law, NOTHING if cell_law.form == NO_VALUES else SUMS)[0]
 
 
 def weigh(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> Expectation:
@@ -156,6 +164,7 @@ def statistics(
     lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw, held: Expectation
 ) -> tuple[Array, Array]:
     """n-vectors of the block with q(n) held; see spec.py."""
+    lines = _typed(lines)
     vectors = np.zeros(cell_law.slopes.shape)
     by_group = np.zeros(cell_law.by_value.shape)
     nothing = np.empty(0, mine.packed.dtype)

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from nmar.kernels.cpu_base import compiled
-from nmar.kernels.spec import BINOMIAL, GAMMA, GAUSSIAN, INVERSE_GAUSSIAN, POISSON
+from nmar.kernels.spec import GRID_RATIO, LOCATION
 
-FAMILY, KIND, SEPARATE, ALLOCATE, DIAGONAL, MEAN_LINKAGE, CONCAVE = range(7)
+FORM, KIND, SEPARATE, ALLOCATE, DIAGONAL, MEAN_LINKAGE, CONCAVE = range(7)
 LOG_RATE, LOG_NORM, DISPERSION, CEILING, LOW, HIGH, THINNING, BEYOND = range(8)
 
 LOG_2PI = math.log(2.0 * math.pi)
@@ -29,67 +29,53 @@ def digamma(x):
 
 
 @compiled
-def _log_base(family, y, k):
-    """h(y, κφ) of the scalar families but the binomial."""
-    if family == POISSON:
-        return y * math.log(k) - math.lgamma(y + 1.0)
-    if family == GAMMA:
-        return (k - 1.0) * math.log(y) - math.lgamma(k)
-    if family == INVERSE_GAUSSIAN:
-        return -0.5 * k * k / y + math.log(k) - 0.5 * (LOG_2PI + 3.0 * math.log(y))
-    return math.lgamma(y + k) - math.lgamma(k) - math.lgamma(y + 1.0)
+def _on_grid(grid, i, basis, lane):
+    """f of a cell, less its own part, at one dispersion of the grid."""
+    f = 0.0
+    for v in range(grid.shape[0]):
+        f += grid[v, i] * basis[v, lane]
+    return f
 
 
 @compiled
-def _peak(family, numbers, y, psi_mean):
-    """Dispersion at which f is largest."""
-    if family == POISSON:
-        return y / psi_mean
-    if family == INVERSE_GAUSSIAN:
-        g = -psi_mean
-        return 0.5 * y * (g + math.sqrt(g * g + 4.0 / y))
-    low = math.log(numbers[DISPERSION] * numbers[LOW])
-    high = math.log(min(numbers[DISPERSION] * numbers[HIGH], 1e12))
-    for _ in range(60):  # f' falls in the dispersion: bisection on its logarithm
-        middle = 0.5 * (low + high)
-        k = math.exp(middle)
-        if family == GAMMA:
-            slope = math.log(y) - psi_mean - digamma(k)
-        else:
-            slope = digamma(k + y) - digamma(k) - psi_mean
-        if slope > 0.0:
-            low = middle
+def _grid_ceiling(grid, basis, lane):
+    """As reference.grid_ceiling: f is concave in the dispersion, so its largest value is found by bisection."""
+    low, high = 0, grid.shape[1] - 1
+    while low < high:
+        middle = (low + high) // 2
+        if _on_grid(grid, middle + 1, basis, lane) > _on_grid(grid, middle, basis, lane):
+            low = middle + 1
         else:
             high = middle
-    return math.exp(0.5 * (low + high))
+    at = _on_grid(grid, low, basis, lane)
+    if low == 0 or low == grid.shape[1] - 1:
+        return at
+    before, after = _on_grid(grid, low - 1, basis, lane), _on_grid(grid, low + 1, basis, lane)
+    return at + max(GRID_RATIO * (at - before), (at - after) / GRID_RATIO)
 
 
 @compiled
-def _ceiling(flags, numbers, y, first, second):
-    """F ≥ sup_n f(n) over the whole open table: f is unimodal in the dispersion."""
-    family = flags[FAMILY]
-    if family == GAUSSIAN:
-        if flags[MEAN_LINKAGE]:
-            return numbers[CEILING]
-        residual = y * y - 2.0 * y * first + second
-        phi = min(max(residual / numbers[DISPERSION], numbers[LOW]), numbers[HIGH])
-        variance = numbers[DISPERSION] * phi
-        return -0.5 * (LOG_2PI + math.log(variance)) - 0.5 * residual / variance
-    if family == BINOMIAL:
-        return 0.0
-    least, most = numbers[DISPERSION] * numbers[LOW], numbers[DISPERSION] * numbers[HIGH]
-    k = min(max(_peak(family, numbers, y, second), least), most)
-    return y * first - k * second + _log_base(family, y, k)
+def _ceiling(flags, numbers, grid, own, basis, lane):
+    """F ≥ sup_n f(n) over the whole open table."""
+    if grid.shape[1] > 0:
+        return own + _grid_ceiling(grid, basis, lane)
+    if flags[FORM] != LOCATION or flags[MEAN_LINKAGE]:
+        return numbers[CEILING]
+    residual = basis[1, lane]  # f is unimodal in the variance
+    phi = min(max(residual / numbers[DISPERSION], numbers[LOW]), numbers[HIGH])
+    variance = numbers[DISPERSION] * phi
+    return -0.5 * (LOG_2PI + math.log(variance)) - 0.5 * residual / variance
 
 
 @compiled
-def stream(flags, numbers, log_factorial, slopes, by_value, log_s, y, first, second, own, group, basis, lane, q, t):
+def stream(law, log_s, own, group, basis, lane, q, t):
     """Sum n = 1, 2, … until the tail is bounded by ε; returns log Z, E[n], bins used (−1: table too short).
 
     The cell's q goes to ``q[t, :, lane]``; ``basis[:, lane]`` are its statistics.
     """
+    flags, numbers, log_factorial, slopes, _, _, _, by_value, _, grid = law
     concave = flags[CONCAVE] != 0
-    ceiling = 0.0 if concave else _ceiling(flags, numbers, y, first, second)
+    ceiling = 0.0 if concave else _ceiling(flags, numbers, grid, own, basis, lane)
     s = numbers[THINNING] * math.exp(log_s)
     top, total, before = -np.inf, 0.0, -np.inf
     for b in range(slopes.shape[1]):

@@ -13,16 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.kernels.cpu_base import compiled
-from nmar.kernels.cpu_cell import FAMILY, KIND, MEAN_LINKAGE
+from nmar.kernels.cpu_cell import FORM, KIND, MEAN_LINKAGE
 from nmar.kernels.cpu_tile import TILE
 from nmar.kernels.spec import (
-    BINOMIAL,
-    GAUSSIAN,
     KNOWN,
-    NEGATIVE_BINOMIAL,
+    LOCATION,
+    NO_VALUES,
     OPEN,
     PARITY,
-    UNMODELLED,
     VECTOR,
     CellLaw,
     Expectation,
@@ -63,7 +61,7 @@ def _within(numbers, end):
 @compiled
 def block_fits(lines, mine, theirs, law, width, modelled):
     """Whether the cells of a block, both sides and the tables of their law fit each other."""
-    indptr, indices, values, group, offset = lines
+    indptr, indices, values, group, offset, functions = lines
     cells = indices.shape[0]
     if not cells_fit(indptr, indices, theirs[0].shape[0]) or values.shape[0] != cells:
         return False
@@ -79,7 +77,9 @@ def block_fits(lines, mine, theirs, law, width, modelled):
     classes = law[3].shape[1] if law[0][KIND] == KNOWN else law[7].shape[0]
     if classes > 0 and (group.shape[0] != cells or not _within(group, classes)):
         return False
-    return _law_fits(law)
+    if functions.shape[0] > 0 and functions.shape[1] != cells:
+        return False
+    return _law_fits(law, functions.shape[0])
 
 
 @compiled
@@ -92,10 +92,10 @@ def _side_fits(side, factors, width):
 
 
 @compiled
-def _law_fits(law):
-    """Whether every table has an entry for each bin and every statistic of the family its coefficients."""
-    flags, _, log_factorial, slopes, linear, shift, quadratic, by_value, steps = law
-    bins, kind, family = slopes.shape[1], flags[KIND], flags[FAMILY]
+def _law_fits(law, functions):
+    """Whether every table has an entry for each bin and every statistic of a cell its coefficients."""
+    flags, _, log_factorial, slopes, linear, shift, quadratic, by_value, steps, grid = law
+    bins, kind = slopes.shape[1], flags[KIND]
     if linear.shape[0] != bins or shift.shape[0] != bins or quadratic.shape[0] != bins or bins == 0:
         return False
     if (by_value.shape[0] > 0 and by_value.shape[1] != bins) or (kind == PARITY and bins != 2):
@@ -106,12 +106,10 @@ def _law_fits(law):
     last = starts[starts.shape[0] - 2] if starts.shape[0] > 1 else bins
     if kind != KNOWN and kind != PARITY and log_factorial.shape[0] <= last + 1:
         return False
-    needed = 3
-    if family == GAUSSIAN:
+    needed = functions + 2
+    if flags[FORM] == LOCATION:
         needed = 6 if flags[MEAN_LINKAGE] else 2
-    elif family in (NEGATIVE_BINOMIAL, BINOMIAL):
-        needed = 2
-    return slopes.shape[0] == needed
+    return slopes.shape[0] == needed and (grid.shape[1] == 0 or grid.shape[0] == needed)
 
 
 @compiled
@@ -150,13 +148,15 @@ def unfit_block(lines: Lines, mine: SideView, theirs: SideView, law: CellLaw) ->
     for side in (mine, theirs):
         if side.packed.shape != (len(side.log_weights), sections(*mine.sizes)[-1]):
             return f"a side of shape {side.packed.shape} does not hold lines of sections {mine.sizes}; see SideView"
-    return _unfit_classes(lines, law) or _unfit_law(law) or unfit_cells(lines, len(theirs.packed))
+    if len(lines.functions) and lines.functions.shape[1] != cells:
+        return f"functions are of {lines.functions.shape[1]} values for {cells} cells; give those of each"
+    return _unfit_classes(lines, law) or _unfit_law(law, len(lines.functions)) or unfit_cells(lines, len(theirs.packed))
 
 
 def _unfit_classes(lines: Lines, law: CellLaw) -> str:
     group, cells = lines.group, len(lines.indices)
     classes = law.bins if law.kind == KNOWN else len(law.by_value)
-    if law.family == UNMODELLED or not classes:
+    if law.form == NO_VALUES or not classes:
         return ""
     if len(group) != cells:
         return f"group has {len(group)} entries for {cells} cells; give the class of each"
@@ -165,21 +165,23 @@ def _unfit_classes(lines: Lines, law: CellLaw) -> str:
     return ""
 
 
-def _unfit_law(law: CellLaw) -> str:
+def _unfit_law(law: CellLaw, functions: int) -> str:
     tables = [len(table) for table in (law.linear, law.shift, law.quadratic)]
-    if law.family == UNMODELLED or _law_is_whole(law, tables):
+    if law.form == NO_VALUES or _law_is_whole(law, tables, functions):
         return ""
     shapes = f"slopes {law.slopes.shape}, linear, shift and quadratic {tables}, log_factorial {len(law.log_factorial)}"
     return f"the tables of the law do not fit each other: {shapes}; make them with models.cell_law"
 
 
-def _law_is_whole(law: CellLaw, tables: list[int]) -> bool:
+def _law_is_whole(law: CellLaw, tables: list[int], functions: int) -> bool:
     last = int(law.starts[-1]) if len(law.starts) else law.bins
     bins = len(law.starts) * len(law.shares) if len(law.starts) else 2 if law.kind == PARITY else law.bins
-    basis = 2 if law.family in (NEGATIVE_BINOMIAL, BINOMIAL) or law.family == GAUSSIAN else 3
-    basis = 6 if law.family == GAUSSIAN and law.mean_linkage else basis
+    basis = functions + 2
+    if law.form == LOCATION:
+        basis = 6 if law.mean_linkage else 2
     long = law.kind in (KNOWN, PARITY) or len(law.log_factorial) > last + 1
-    return tables == [law.bins] * 3 and bins == law.bins and len(law.slopes) == basis and long
+    whole = len(law.slopes) == basis and len(law.grid) in (0, basis)
+    return tables == [law.bins] * 3 and bins == law.bins and whole and long
 
 
 def unfit_held(lines: Lines, law: CellLaw, held: Expectation) -> str:

@@ -20,7 +20,7 @@ from nmar.kernels.cpu_base import compiled, fast, fast_entry, inlined, vectorise
 from nmar.kernels.cpu_cell import (
     ALLOCATE,
     DIAGONAL,
-    FAMILY,
+    FORM,
     KIND,
     LOG_NORM,
     LOG_RATE,
@@ -53,21 +53,11 @@ from nmar.kernels.cpu_tile import (
     prepare,
     truncation,
 )
-from nmar.kernels.spec import (
-    BINOMIAL,
-    GAMMA,
-    GAUSSIAN,
-    KNOWN,
-    NEGATIVE_BINOMIAL,
-    OPEN,
-    PARITY,
-    POISSON,
-)
+from nmar.kernels.spec import KNOWN, LOCATION, OPEN, PARITY
 
 SUMS, CELLS, LINES, NOTHING = range(4)  # what a loop over cells leaves for the data model, see expect_loop
 DONE, SHORT, UNFIT = range(3)  # how it ended: the open table was too short; arrays do not fit together
 REACH = 2048  # cells whose lines may wait in the last cache
-LOG_2PI = math.log(2.0 * math.pi)
 
 
 @compiled
@@ -143,41 +133,28 @@ def _data_weights(flags, offset, start, cells, weights, inner, shares, cellwise,
 
 
 @vectorised
-def _fill_basis(flags, ys, firsts, basis, own):
-    """Statistics of a tile (prob/family.py names them), and the part of f that is the same in every bin (``own``)."""
-    family = flags[FAMILY]
+def _fill_basis(flags, functions, start, cells, ys, firsts, basis, own):
+    """Statistics of a tile (spec.CellLaw), and the part of f that is the same in every bin (``own``)."""
     for lane in range(TILE):
         basis[0, lane], own[lane] = 1.0, 0.0
-    if family == GAUSSIAN and flags[MEAN_LINKAGE] == 0:
+    if flags[FORM] == LOCATION and flags[MEAN_LINKAGE] == 0:
         for lane in range(TILE):
             y = ys[lane]
             basis[1, lane] = y * y - 2.0 * y * firsts[0, lane] + firsts[1, lane]
-    elif family == GAUSSIAN:
+    elif flags[FORM] == LOCATION:
         for lane in range(TILE):
             y, first = ys[lane], firsts[0, lane]
             basis[1, lane], basis[2, lane], basis[3, lane] = y, y * y, y * first
             basis[4, lane], basis[5, lane] = first, firsts[1, lane]
     else:
+        last = functions.shape[0] + 1
         for lane in range(TILE):
-            _scalar_basis(family, ys[lane], firsts, basis, own, lane)
-
-
-@compiled
-def _scalar_basis(family, y, firsts, basis, own, lane):
-    """Statistics of one cell of a scalar family."""
-    inner, second = y * firsts[0, lane], firsts[1, lane]
-    if family in (NEGATIVE_BINOMIAL, BINOMIAL):
-        basis[1, lane], own[lane] = second, inner
-        return
-    basis[2, lane] = second
-    if family == POISSON:
-        basis[1, lane], own[lane] = y, inner - math.lgamma(y + 1.0)
-        return
-    log_y = math.log(y)
-    if family == GAMMA:
-        basis[1, lane], own[lane] = log_y, inner - log_y
-    else:
-        basis[1, lane], own[lane] = 1.0 / y, inner - 0.5 * (LOG_2PI + 3.0 * log_y)
+            basis[last, lane], own[lane] = firsts[1, lane], ys[lane] * firsts[0, lane]
+        for v in range(1, last):
+            for lane in range(cells):
+                basis[v, lane] = np.float64(functions[v - 1, start + lane])
+            for lane in range(cells, TILE):
+                basis[v, lane] = 1.0
 
 
 @compiled
@@ -229,16 +206,12 @@ def _known_tile(law, group, start, cells, basis, work):
 
 
 @compiled
-def _open_tile(law, values, group, start, cells, basis, firsts, work, q, t, used):
+def _open_tile(law, group, start, cells, basis, work, q, t, used):
     """q(n), log Z and E[n] of a tile with open bins. False: table too short."""
-    flags, numbers, log_factorial, slopes, _, _, _, by_value, _ = law
     for lane in range(cells):
         p = start + lane
         which = group[p] if group.shape[0] > 0 else 0
-        z, mean, bins = stream(
-            flags, numbers, log_factorial, slopes, by_value, work[LOG_S, lane], np.float64(values[p]),
-            firsts[0, lane], firsts[1, lane], work[OWN, lane], which, basis, lane, q, t,
-        )  # fmt: skip
+        z, mean, bins = stream(law, work[LOG_S, lane], work[OWN, lane], which, basis, lane, q, t)
         if bins < 0:
             return False
         work[LOG_Z, lane], work[COUNT, lane], used[p] = z, mean, bins
@@ -288,9 +261,9 @@ def _truncated(work, plain):
 @compiled
 def _cross_tile(law, values, group, start, cells, q, t, used, weights):
     """What crosses to the data model: weights of ``first`` (row 0) and ``second`` (row 1): errata F2 and F4."""
-    flags, _, _, _, linear, shift, quadratic, _, _ = law
-    gaussian, kind = flags[FAMILY] == GAUSSIAN, flags[KIND]
-    moves = gaussian and flags[MEAN_LINKAGE] != 0
+    flags, _, _, _, linear, shift, quadratic, _, _, _ = law
+    location, kind = flags[FORM] == LOCATION, flags[KIND]
+    moves = location and flags[MEAN_LINKAGE] != 0
     for lane in range(cells):
         weights[0, lane], weights[1, lane] = 0.0, 0.0
     if kind == KNOWN:
@@ -312,7 +285,7 @@ def _cross_tile(law, values, group, start, cells, q, t, used, weights):
                     weights[0, lane] += q[t, b, lane] * (linear[b] * np.float64(values[start + lane]) - shift[b])
     if not moves:
         for lane in range(cells):
-            weights[0, lane] = np.float64(values[start + lane]) * (weights[1, lane] if gaussian else 1.0)
+            weights[0, lane] = np.float64(values[start + lane]) * (weights[1, lane] if location else 1.0)
 
 
 @compiled
@@ -343,9 +316,9 @@ def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callab
 
     def expect(lines, mine, theirs, law, floor, found, kept, prior, steps, new, room, columns):
         K, D1, D2, first, second, features, half, quarter, little, most, share, window = given if fixed else columns
-        indptr, indices, values, group, offset = lines
+        indptr, indices, values, group, offset, functions = lines
         (mp, ml, mf), (tp, tl, tf) = mine, theirs
-        flags, numbers, log_factorial, slopes, _, _, _, by_value, _ = law
+        flags, numbers, log_factorial, slopes, _, _, _, by_value, _, _ = law
         (pattern, first_out, second_out), (q, used, cellwise, spread) = found, kept
         parts, totals, tile, line_space = room
         work, basis, plain, inner, ys, at, firsts, weights, underflow, shares, moved, bins = tile
@@ -376,7 +349,7 @@ def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callab
             _pad(values, start, cells, firsts, inner, ys, plain)
             if modelled:
                 _finish_moments(flags, offset, start, cells, mf, tf, at, indices, firsts, inner)
-                _fill_basis(flags, ys, firsts, basis, work[OWN])
+                _fill_basis(flags, functions, start, cells, ys, firsts, basis, work[OWN])
                 _log_rates(flags, work, plain, floor, at, cells, indices, start, ml, tl)
                 for each in range(TILE):
                     underflow[each] = work[LOG_S, each]
@@ -392,7 +365,7 @@ def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callab
                         parity_tile(slopes, by_value, group, start, basis, work, q, held)
                     else:
                         closed_tile(log_factorial, slopes, by_value, group, start, basis, work, q, held)
-                elif not _open_tile(law, values, group, start, cells, basis, firsts, work, q, held, used):
+                elif not _open_tile(law, group, start, cells, basis, work, q, held, used):
                     return 0.0, 0.0, SHORT
                 _after_counts(flags, numbers, work)
                 log_z += sum_of(work[LOG_Z, :cells]) + sum_of_logs(work[FACTOR, :cells])
@@ -501,7 +474,7 @@ def statistics_loop(constants: Columns | None, gathers: bool) -> Callable[..., A
 
     def statistics(lines, mine, theirs, law, q, used, moments, vectors, by_group, tile, columns):
         _, D1, D2, first, second, features, _, _, _, _, _, _ = given if fixed else columns
-        indptr, indices, values, group, offset = lines
+        indptr, indices, values, group, offset, functions = lines
         (mp, _, mf), (tp, _, tf), (known, spread), flags = mine, theirs, moments, law[0]
         work, basis, plain, inner, ys, at, firsts, _, _, _, _, _ = tile
         if not block_fits(lines, mine, theirs, law, first + features, True):
@@ -530,7 +503,7 @@ def statistics_loop(constants: Columns | None, gathers: bool) -> Callable[..., A
                         at[each] = i
                     lane = hi - start
             _finish_moments(flags, offset, start, cells, mf, tf, at, indices, firsts, inner)
-            _fill_basis(flags, ys, firsts, basis, work[OWN])
+            _fill_basis(flags, functions, start, cells, ys, firsts, basis, work[OWN])
             for v in range(vectors.shape[0]):
                 for lane in range(cells, TILE):
                     basis[v, lane] = 0.0

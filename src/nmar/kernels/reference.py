@@ -10,20 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
 from nmar.kernels.spec import (
-    BINOMIAL,
     EMPTY_INT,
-    FAMILIES,
-    GAMMA,
-    GAUSSIAN,
-    INVERSE_GAUSSIAN,
+    GRID_RATIO,
     KINDS,
     KNOWN,
+    LOCATION,
+    NATURAL,
+    NO_VALUES,
     OPEN,
-    POISSON,
-    UNMODELLED,
     CellLaw,
     Expectation,
     GammaTable,
@@ -35,7 +32,7 @@ from nmar.kernels.spec import (
 )
 from nmar.prob import counts
 from nmar.prob.factor import GammaFactor, pack, unpack
-from nmar.prob.family import Gaussian, family
+from nmar.prob.families.gaussian import expected_square
 
 Array = NDArray[Any]
 
@@ -83,39 +80,41 @@ def moments(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -
 
 def _own(cell_law: CellLaw, y: Array, first: Array) -> Array:
     """The part of a cell's log density that is the same in every bin."""
-    if cell_law.family in (GAUSSIAN, UNMODELLED):
-        return np.zeros(len(y))
-    own = y * first
-    if cell_law.family == POISSON:
-        return own - gammaln(y + 1.0)
-    if cell_law.family == GAMMA:
-        return own - np.log(y)
-    if cell_law.family == INVERSE_GAUSSIAN:
-        return own - 0.5 * np.log(2.0 * np.pi * y**3)
-    return own
+    return y * first if cell_law.form == NATURAL else np.zeros(len(y))
 
 
 def _log_density(lines: Lines, cell_law: CellLaw, first: Array, second: Array) -> Array:
     """f of every cell and bin (cells, bins)."""
     y = lines.values.astype(np.float64)
-    density = _basis(cell_law, y, first, second).T @ cell_law.slopes + _own(cell_law, y, first)[:, None]
+    density = _basis(cell_law, lines, first, second).T @ cell_law.slopes + _own(cell_law, y, first)[:, None]
     return density + cell_law.by_value[lines.group] if len(cell_law.by_value) else density
 
 
-def _ceiling(cell_law: CellLaw, y: Array, first: Array, second: Array) -> Array:
-    """F ≥ sup_n f(n): f is unimodal in the dispersion, so its peak clipped to the table's range."""
-    if cell_law.family == GAUSSIAN:
-        if cell_law.mean_linkage:
-            return np.full(len(y), cell_law.ceiling)
-        residual = y**2 - 2.0 * y * first + second
-        phi = np.clip(residual / cell_law.dispersion, cell_law.low, cell_law.high)
-        variance = cell_law.dispersion * phi
-        return -0.5 * np.log(2.0 * np.pi * variance) - 0.5 * residual / variance
-    law = family(FAMILIES[cell_law.family])
-    if cell_law.family == BINOMIAL:
-        return np.full(len(y), 0.0)  # log of a probability mass, never above 0 in expectation
-    x = np.clip(law.peak(y, second), cell_law.dispersion * cell_law.low, cell_law.dispersion * cell_law.high)
-    return law.expected_log(y, first, second, x)
+def _ceiling(cell_law: CellLaw, lines: Lines, first: Array, second: Array) -> Array:
+    """F ≥ sup_n f(n) over the whole open table."""
+    basis = _basis(cell_law, lines, first, second)
+    if cell_law.grid.size:
+        own = _own(cell_law, lines.values.astype(np.float64), first)
+        return own + grid_ceiling(basis.T @ cell_law.grid)
+    if cell_law.form != LOCATION or cell_law.mean_linkage:
+        return np.full(len(lines.values), cell_law.ceiling)
+    residual = basis[1]  # f is unimodal in the variance: its peak clipped to the table's range
+    phi = np.clip(residual / cell_law.dispersion, cell_law.low, cell_law.high)
+    variance = cell_law.dispersion * phi
+    return -0.5 * np.log(2.0 * np.pi * variance) - 0.5 * residual / variance
+
+
+def grid_ceiling(f: Array) -> Array:
+    """A bound on each row of a function that is concave in the dispersion, from its values on the law's grid.
+
+    The largest value lies beside the grid's largest one, m, and below both chords that end in m, prolonged. The grid
+    begins before the table's range and ends after it, so that its ends are bounds as they are.
+    """
+    cells, last = np.arange(len(f)), f.shape[1] - 1
+    m = np.argmax(f, axis=1)
+    at, before, after = f[cells, m], f[cells, np.maximum(m - 1, 0)], f[cells, np.minimum(m + 1, last)]
+    rise = np.maximum(GRID_RATIO * (at - before), (at - after) / GRID_RATIO)
+    return at + np.where((m == 0) | (m == last), 0.0, rise)
 
 
 def _count_posterior(
@@ -133,13 +132,13 @@ def _count_posterior(
     found = counts.posterior(log_rate, KINDS[cell_law.kind], density, cell_law.thinning, starts, cell_law.shares)
     if cell_law.kind != OPEN:
         return found, False
-    ceiling = _ceiling(cell_law, y, first, second)
+    ceiling = _ceiling(cell_law, lines, first, second)
     return found, not np.all(counts.complete(log_rate, found.log_z, ceiling, size, cell_law.thinning))
 
 
 def _weights(cell_law: CellLaw, q: Array, y: Array) -> tuple[Array, Array]:
     """What crosses to the data model: weights of ``first`` and of ``second`` (theory.md, Crossing)."""
-    if cell_law.family == GAUSSIAN:
+    if cell_law.form == LOCATION:
         linear = y * (q @ cell_law.linear) - q @ cell_law.shift  # ωt
         return linear, q @ cell_law.quadratic  # ω = E[φ1²/φ2] E[1/σ²]: errata F2
     return y, q @ cell_law.quadratic  # κE[φ]: errata F4
@@ -193,22 +192,25 @@ def expect(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) ->
     )
 
 
-def _basis(cell_law: CellLaw, y: Array, first: Array, second: Array) -> Array:
+def _basis(cell_law: CellLaw, lines: Lines, first: Array, second: Array) -> Array:
     """Per-cell features whose q(n)-weighted sums are the n-vectors (V, cells)."""
-    if cell_law.family == UNMODELLED:
-        return np.ones((1, len(y)))
-    if cell_law.family == GAUSSIAN:
-        return np.stack(Gaussian().statistics(y, first, second, mean_linkage=cell_law.mean_linkage))
-    return np.stack(family(FAMILIES[cell_law.family]).statistics(y, first, second))
+    y = lines.values.astype(np.float64)
+    ones = np.ones(len(y))
+    if cell_law.form == NO_VALUES:
+        return ones[None]
+    if cell_law.form == NATURAL:
+        return np.stack([ones, *lines.functions.astype(np.float64), second])
+    if cell_law.mean_linkage:
+        return np.stack([ones, y, y * y, y * first, first, second])
+    return np.stack([ones, expected_square(y, first, second)])
 
 
 def statistics(
     lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw, held: Expectation
 ) -> tuple[Array, Array]:
     """n-vectors of the block with q(n) held; see spec.py."""
-    y = lines.values.astype(np.float64)
     first, second = moments(lines, mine, theirs, cell_law)
-    vectors = _basis(cell_law, y, first, second) @ held.probability
+    vectors = _basis(cell_law, lines, first, second) @ held.probability
     by_group = np.zeros(cell_law.by_value.shape)
     if len(by_group):
         np.add.at(by_group, lines.group, held.probability)

@@ -32,12 +32,11 @@ from nmar.prob.counts import WHOLE
 
 Array = NDArray[Any]
 
-FAMILIES = ("gaussian", "poisson", "gamma", "inverse_gaussian", "negative_binomial", "binomial")
-GAUSSIAN, POISSON, GAMMA, INVERSE_GAUSSIAN, NEGATIVE_BINOMIAL, BINOMIAL = range(6)
+FORMS = ("location", "natural", "none")  # of a cell's statistics, see CellLaw; none: cells have no values
+LOCATION, NATURAL, NO_VALUES = range(3)
 EMPTY_INT = np.empty(0, np.int32)
 EMPTY_FLOAT = np.empty(0, np.float64)
-
-UNMODELLED = 6  # no values: s and E[n] are all there is to a cell
+NO_FUNCTIONS = np.empty((0, 0), np.float64)
 
 KINDS = ("tail", "parity", "open", "known")
 TAIL, PARITY, OPEN, KNOWN = range(4)
@@ -51,12 +50,13 @@ class Lines(NamedTuple):
     values: Array  # y
     group: Array  # int32 class of each cell (known bin, or index of a distinct value); empty when unused
     offset: Array  # known part of E[μ] of each cell; empty when unused
+    functions: Array = NO_FUNCTIONS  # (F, m) functions of y that the law's slopes multiply, in the type of ``values``
 
     def segment(self, start: int, stop: int) -> Lines:
         """Some cells of a single line, as a line."""
         group, offset = (part[start:stop] if part.size else part for part in (self.group, self.offset))
-        indices = self.indices[start:stop]
-        return Lines(np.array([0, len(indices)]), indices, self.values[start:stop], group, offset)
+        indices, functions = self.indices[start:stop], self.functions[:, start:stop]
+        return Lines(np.array([0, len(indices)]), indices, self.values[start:stop], group, offset, functions)
 
 
 class SideView(NamedTuple):
@@ -146,35 +146,40 @@ def refill_view(view: SideView, lines: slice, first: Array, second: Array, first
 
 
 class CellLaw(NamedTuple):
-    """The shared law of a cell: family, bins of q(n), and tables over bins.
+    """The shared law of a cell: the form of its statistics, bins of q(n), and tables over bins.
 
-    Every family is linear in its own statistics: the expected log density of a cell in bin b is
+    Every family is linear in its own statistics: the expected log density of a cell in bin b is, but for what depends
+    on the value alone,
 
         f_b = own + Σ_v slopes[v, b] basis_v   (+ by_value[group, b])
 
-    with the same ``basis`` whose q(n)-weighted sums are the n-vectors of the M-steps (prob/family.py), and ``own``
-    a part that does not depend on the bin.
+    with the same ``basis`` whose q(n)-weighted sums are the n-vectors of the M-steps (prob/families), and ``own``
+    a part that does not depend on the bin. The basis is of one of two forms:
+
+    natural    1, the functions of y (``Lines.functions``), E[Ψ(θ)]; own = y E[θ]
+    location   1, E[(y − μ)²]; with ``mean_linkage`` 1, y, y², yE[μ], E[μ], E[μ²]; own = 0
     """
 
-    family: int
+    form: int
     kind: int
     separate: bool  # the pattern is fitted as if ignorable: control and two-stage baseline
     allocate: bool  # E[θ] = log Σ_k first first: Poisson factorization
     diagonal: bool  # ``first`` and ``second`` are means and variances of diagonal normal lines
     mean_linkage: bool  # φ1 or δ in use
-    concave: bool  # open table linear in n and family concave in x: the log-concave stopping rule holds
+    concave: bool  # open table linear in n and f concave in it: the log-concave stopping rule holds
     log_rate: float  # separate: log Λ̄
     log_norm: float  # separate: log(e^Λ̄ − 1)
     dispersion: float  # σ² (Gaussian), κ
     slopes: Array  # (V, B)
-    linear: Array  # (B,) Gaussian: E[1/σ²] φ1/φ2, which multiplies y in ωt
-    shift: Array  # (B,) Gaussian: the same times δ, which is taken off
-    quadratic: Array  # (B,) Gaussian: E[1/σ²] φ1²/φ2, whose mean is ω; scalar: κφ, whose mean is the exposure
+    linear: Array  # (B,) location: E[1/σ²] φ1/φ2, which multiplies y in ωt
+    shift: Array  # (B,) location: the same times δ, which is taken off
+    quadratic: Array  # (B,) location: E[1/σ²] φ1²/φ2, whose mean is ω; natural: κφ, whose mean is the exposure
     by_value: Array  # (groups, B) h(y, κφ) of the families kept by distinct value; else empty
     log_factorial: Array  # log e! − log(s^e − (s−1)^e), e = 0 …; log n! without thinning
-    ceiling: float  # Gaussian with a mean linkage: sup of f over all bins and cells
+    ceiling: float  # sup of f over all bins and cells, where nothing better is known
     low: float  # range of φ over n ≥ 1 (an open table goes on beyond its arrays)
     high: float
+    grid: Array  # (V, G) slopes over the range of κφ, each dispersion ``GRID_RATIO`` times the one before; else empty
     thinning: float = 1.0  # events for each recorded one, s
     starts: Array = EMPTY_INT  # first count of each closed bin, without the levels of a tail; empty: 1, 2, …
     shares: Array = WHOLE  # (M,) probabilities of the levels of a tail; bins are pairs, the level running fastest
@@ -291,5 +296,6 @@ class Kernels(Protocol):
         ...
 
 
+GRID_RATIO = 1.1
 VECTOR = 16  # numbers that kernels read at a time
 CACHE_LINE = 64  # bytes

@@ -74,6 +74,7 @@ def update_block(half: HalfSweep, block: BlockInput) -> BlockResult:
     """New lines of a block and its sums: E-step, both models' updates, n-vectors."""
     data, shared, kernels = half.law.data, half.shared.data, half.kernels
     before = view(block.side, half.axis, half.law, half.shared, kernels)
+    block = block._replace(cells=with_functions(block.cells, half.law))
     read = Block(block.cells, before, half.theirs, half.cell_law, block.scaling.scale)
     found = data.expect(kernels, read, block.side.data, half.axis, shared)
     made = _new_lines(half, block, found, _observed_exposure(half, block.cells))
@@ -82,12 +83,19 @@ def update_block(half: HalfSweep, block: BlockInput) -> BlockResult:
     return made._replace(cellwise=found.cellwise, vectors=vectors, by_value=by_value)
 
 
+def with_functions(cells: Lines, law: Law) -> Lines:
+    """Cells with the functions of their values that the family's tables multiply."""
+    functions = law.family.functions(cells.values) if law.data.has_values else ()
+    return cells._replace(functions=np.array(functions, cells.values.dtype)) if functions else cells
+
+
 def update_long_line(half: HalfSweep, block: BlockInput, run: Callable[..., list[Any]], size: int) -> BlockResult:
     """One line in segments of ``size`` cells, several at once by ``run(task, common, parts)``, an executor's ``map``.
 
     Sums are added in the order of the segments.
     """
     before = view(block.side, half.axis, half.law, half.shared, half.kernels)
+    block = block._replace(cells=with_functions(block.cells, half.law))
     segments = [block.cells.segment(start, start + size) for start in range(0, len(block.cells.indices), size)]
     found = run(_expect_segment, (half, before), segments)
     more = None

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import numpy as np
 
 from nmar.data.cells import Cells
 from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, Array, Kernels, Lines
 from nmar.models.buffers import LineBuffers
 from nmar.models.law import Law
+from nmar.prob.families import Family
 from nmar.prob.pieces import pieces
 
+CELLS = 1 << 16  # values that are worked on at a time
 PIECE = 1 << 12  # lines of one piece of work that goes by line
 
 
@@ -31,6 +35,15 @@ class Observed:
     hidden: Cells | None = None
     group: Array | None = None
     distinct: Array | None = None
+    _constants: dict[str, float] = field(default_factory=dict, init=False)  # of the families that were asked for
+
+    def log_constant(self, family: Family) -> float:
+        """The part of Σ log p(y) that depends on the values alone, which kernels leave out."""
+        if family.name not in self._constants:
+            values = self.cells.values
+            parts = (values[piece].astype(np.float64) for piece in pieces(len(values), CELLS))
+            self._constants[family.name] = float(sum(family.constant(part).sum() for part in parts))
+        return self._constants[family.name]
 
     def block(self, axis: int, start: int, stop: int, offset: Array | None = None) -> Lines:
         """Lines ``start`` … ``stop`` of an axis as the kernels read them.

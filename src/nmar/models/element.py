@@ -20,7 +20,7 @@ from nmar.models.conjugate import ConjugatePredictive, conjugate
 from nmar.models.predictive import BinTable, NormalPredictive
 from nmar.models.protocol import DataModel, Features, KnownLines, Precision, Start
 from nmar.prob.factor import GammaFactor
-from nmar.prob.family import family
+from nmar.prob.families import family
 from nmar.prob.learn_dispersion import first_dispersion
 from nmar.prob.statistics import Statistics
 
@@ -115,10 +115,7 @@ class Element(Everywhere):
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
         """θ known: a posterior as sure as a billion observations of a typical value."""
-        level = 0.3 if self.likelihood in ("binomial", "negative_binomial") else 2.0
-        if self.likelihood == "negative_binomial":
-            level = 2.0
-        sure = (level * 1e9, 1e9)
+        sure = (family(self.likelihood).typical * 1e9, 1e9)
         return self._ones(shape, ConjugateShared(sure, sure, 0.0))
 
     def _moments(self, shared: ConjugateShared) -> tuple[float, float]:

@@ -24,7 +24,6 @@ from nmar.models.shared import Info
 from nmar.models.state import Shared, Side, State, join
 from nmar.models.views import expected_weights, whole_view
 from nmar.prob.factor import Summed
-from nmar.prob.family import Gaussian
 from nmar.prob.statistics import Statistics
 
 BLOCK = 1 << 18  # cells of one block, at most: q(n) is held for a block at a time, never for the matrix
@@ -128,6 +127,8 @@ def _run(half: HalfSweep, state: State, context: Context, scaling: Scaling, out:
 def _gather(results: list[BlockResult], axis: int, context: Context, shared: Shared, learns: bool) -> Info:
     """Sum the blocks' results, always in the order of the blocks."""
     log_z = sum(result.log_z for result in results)
+    if context.law.data.has_values:
+        log_z += context.observed.log_constant(context.law.family)
     _check_finite(log_z, context.law)
     sums = _join_sums([result.sums for result in results])
     if not learns:
@@ -177,9 +178,8 @@ def _named(
     law: Law, shared: Shared, vectors: Array, by_value: Array, count: float, distinct: Array | None
 ) -> Statistics:
     """n-vectors under the names their family knows them by."""
-    names = law.family.basis if law.data.has_values else ("cells",)
-    if law.data.has_values and isinstance(law.family, Gaussian):
-        names = law.family.statistic_names(shared.linkage.mean is not None or law.data.keeps_moments)
+    moves = shared.linkage.mean is not None or law.data.keeps_moments
+    names = law.family.statistic_names(moves) if law.data.has_values else ("cells",)
     if distinct is None:
         return Statistics(names, vectors, mean_count_total=count)
     return Statistics(names, vectors, distinct, by_value, count)

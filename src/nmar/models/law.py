@@ -10,7 +10,7 @@ import numpy as np
 from nmar.models.missingness import Pattern
 from nmar.models.protocol import DataModel
 from nmar.models.state import Shared
-from nmar.prob.family import Family, family
+from nmar.prob.families import Family, family
 from nmar.prob.linkage import Linkage
 
 

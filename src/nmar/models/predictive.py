@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp, ndtr
 
-from nmar.prob.family_base import is_count
+from nmar.prob.families.base import is_count
 
 Array = NDArray[Any]
 

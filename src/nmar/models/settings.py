@@ -17,7 +17,7 @@ from nmar.models.product import Product, shape_by_moments
 from nmar.models.protocol import DataModel
 from nmar.models.regressor import Learner
 from nmar.models.unmodelled import Unmodelled
-from nmar.prob.family import FAMILIES
+from nmar.prob.families import FAMILIES, Family
 
 Array = NDArray[Any]
 
@@ -255,7 +255,7 @@ class Constant:
 
     Parameters
     ----------
-    family : any of the six
+    family : any of "gaussian", "gamma", "inverse_gaussian", "poisson", "binomial" and "negative_binomial"
     trials : number of trials of the binomial (its κ)
     prior : "normal-gamma" (the paper's) or "normal", for the Gaussian
 
@@ -272,14 +272,18 @@ class Constant:
     def __post_init__(self) -> None:
         check_choice("family", self.family, tuple(FAMILIES))
         check_choice("prior", self.prior, ("normal-gamma", "normal"))
-        if self.family == "binomial":
+        if self._law.whole_dispersion:
             check_count("trials", 0 if self.trials is None else self.trials, 1)
+
+    @property
+    def _law(self) -> Family:
+        return FAMILIES[self.family]
 
     def build(self, cells: Cells | None) -> DataModel:
         """A conjugate element."""
-        if self.family == "gaussian":
+        if self._law.location:
             return NormalElement(self.prior == "normal-gamma")
-        return Element(self.family, self.trials if self.family == "binomial" else None)
+        return Element(self.family, self.trials if self._law.whole_dispersion else None)
 
     def describe(self) -> str:
         """Name and family."""

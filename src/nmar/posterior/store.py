@@ -18,6 +18,7 @@ import numpy as np
 
 from nmar.data.atomic import write_with
 from nmar.data.axis import Axis
+from nmar.prob.families import FAMILIES, Family
 
 FORMAT = "nmar-model"
 VERSION = 1
@@ -30,6 +31,9 @@ _REGISTERED: dict[str, type] = {}
 
 def register(record: Record) -> Record:
     """Let model files hold a dataclass of your own: part of a data model, a linkage, settings.
+
+    A family of your own (a subclass of ``nmar.prob.families.Family``) is known by its name from then on, so that
+    ``nmar.Constant("name")`` finds it.
 
     A file names a record by its class. To read it, register the class before :func:`nmar.load`, best where it is
     defined; the fields must be what files can hold: arrays, numbers, texts, tuples and other records.
@@ -59,6 +63,8 @@ def register(record: Record) -> Record:
     if known is not None and (known.__module__, known.__qualname__) != (record.__module__, record.__qualname__):
         raise ValueError(f"record={name!r}: {known.__module__}.{known.__qualname__} has this name; rename the class")
     _REGISTERED[name] = record
+    if issubclass(record, Family):
+        FAMILIES[record.name] = record()
     return record
 
 

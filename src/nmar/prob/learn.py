@@ -11,8 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nmar.prob.family_base import Family
-from nmar.prob.family_real import Gaussian
+from nmar.prob.families.base import Family
 from nmar.prob.learn_dispersion import PRIOR_RATE, log_prior_dispersion, value_at
 from nmar.prob.learn_linkage import learn_mean
 from nmar.prob.linkage_base import Linkage
@@ -59,7 +58,7 @@ def update(
     linkage.supports(family)
     if linkage.learn is None:
         linkage = linkage.start()
-    if linkage.learns_mean and stats.names != Gaussian.mean_basis:
+    if linkage.learns_mean and stats.names != family.statistic_names(mean_linkage=True):
         raise ValueError(f"stats holds {stats.names}; collect them with mean_linkage=True")
     before = value = objective(linkage, family, dispersion, stats)
     best = linkage, dispersion
@@ -77,9 +76,8 @@ def update(
 
 def _reduce(linkage: Linkage, family: Family, stats: Statistics) -> Statistics:
     """Return statistics whose only unknowns are the dispersions of the bins."""
-    if not isinstance(family, Gaussian):
-        return stats
-    return _positive(family.residual(stats, *linkage.mean_tables(stats.size)))
+    reduced = family.reduced(stats, *linkage.mean_tables(stats.size))
+    return _positive(reduced) if family.location else reduced
 
 
 def _positive(stats: Statistics) -> Statistics:

@@ -16,7 +16,7 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.special import gammainc, gammaln
 
-from nmar.prob.family_base import Family
+from nmar.prob.families.base import Family
 from nmar.prob.learn_linkage import learn_curve, learn_free
 from nmar.prob.linkage_base import Bins, Linkage, check_thinning, check_width, extend
 from nmar.prob.statistics import Array, Statistics

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmar.prob import counts
-from nmar.prob.family_base import Family
+from nmar.prob.families.base import Family
 from nmar.prob.learn_dispersion import best_dispersion
 from nmar.prob.statistics import Array, Statistics
 
@@ -237,7 +237,7 @@ class Linkage:
 
     def supports(self, family: Family) -> None:
         """Raise ValueError if this linkage cannot be used with `family`."""
-        if self.mean is not None and family.name != "gaussian":
+        if self.mean is not None and not family.location:
             raise ValueError(
                 f"mean={self.mean!r} links the location of a gaussian, but the family is {family.name}; use mean=None"
             )

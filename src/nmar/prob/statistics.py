@@ -60,6 +60,13 @@ class Statistics:
         """Number of cells (the total of q(n))."""
         return float(self.vector("cells").sum())
 
+    @property
+    def values_and_masses(self) -> tuple[Array, Array]:
+        """The distinct values (D,) and the sums of q(n) over the cells that have them (D, N)."""
+        if self.distinct is None or self.by_value is None:
+            raise ValueError("stats has no masses by distinct value; collect them with a family that needs values")
+        return self.distinct, self.by_value
+
     def vector(self, name: str) -> Array:
         """Return the vector over n of one statistic."""
         return self.vectors[self.names.index(name)]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from nmar.prob.family_base import Family
+from nmar.prob.families.base import Family
 from nmar.prob.learn_dispersion import PRIOR_RATE, PRIOR_SHAPE
 from nmar.prob.linkage_base import Linkage
 from nmar.prob.statistics import Statistics

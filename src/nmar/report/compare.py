@@ -20,6 +20,7 @@ from nmar.fit.options import Options, recommended
 from nmar.fit.stop import StopRule
 from nmar.fit.train import train as fit_model
 from nmar.models.settings import Factorization, Settings, check_count
+from nmar.prob.families import family
 from nmar.prob.linkage import Linkage
 from nmar.report.comparison import BLIND, TAIL, TWO_STAGE, Comparison, Entry, Key, Setting, Summary
 from nmar.report.names import data_named, label, linkage_named
@@ -131,7 +132,7 @@ class Wanted:
         """The fits of one data model, in the order of the table."""
         name = model.describe()
         yield Key(name, "ignorable"), Options(model, "ignorable", **self.common)
-        if self.two_stage and model.build(cells).family == "gaussian":
+        if self.two_stage and family(model.build(cells).family).location:
             yield Key(name, TWO_STAGE), Options(model, TWO_STAGE, **self.common)
         linkages = (recommended(model),) if self.linkages is None else self.linkages
         for link in linkages:

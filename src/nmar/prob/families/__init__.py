@@ -1,11 +1,17 @@
-"""The six additive exponential dispersion families by name (table 1 of the paper; theory.md, Families)."""
+"""The additive exponential dispersion families by name (table 1 of the paper; theory.md, Families).
+
+A family is one file and one entry here.
+"""
 
 from __future__ import annotations
 
-from nmar.prob.family_base import Family
-from nmar.prob.family_count import Binomial, NegativeBinomial, Poisson
-from nmar.prob.family_real import Gamma, Gaussian, InverseGaussian
-from nmar.prob.statistics import Statistics
+from nmar.prob.families.base import Family
+from nmar.prob.families.binomial import Binomial
+from nmar.prob.families.gamma import Gamma
+from nmar.prob.families.gaussian import Gaussian
+from nmar.prob.families.inverse_gaussian import InverseGaussian
+from nmar.prob.families.negative_binomial import NegativeBinomial
+from nmar.prob.families.poisson import Poisson
 
 __all__ = [
     "FAMILIES",
@@ -16,7 +22,6 @@ __all__ = [
     "InverseGaussian",
     "NegativeBinomial",
     "Poisson",
-    "Statistics",
     "family",
 ]
 

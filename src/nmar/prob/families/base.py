@@ -1,10 +1,14 @@
 """What every additive exponential dispersion family offers (theory.md, Families).
 
 Enters: values y, a natural parameter theta and a dispersion x = kappa * phi(n).
-Leaves: log densities, moments, samples, and the per-cell statistics from which kappa and phi are learned.
-All families share one form, vectorised over arrays,
+Leaves: log densities, moments, samples, the tables that the kernels read, and the per-cell statistics from which kappa
+and phi are learned. All families share one form, vectorised over arrays,
 
     log p(y) = y * theta - x * log_partition(theta) + log_base(y, x)        (paper: Psi, h)
+    log_base(y, x) = constant(y) + slopes(x)[0] + slopes(x)[1:-1] . functions(y)
+
+so that kernels need the slopes of each bin and the functions of each cell, and know no family. Where the log base has
+no such form (`needs_values`), it is tabulated for every distinct value instead.
 """
 
 from __future__ import annotations
@@ -12,23 +16,74 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nmar.prob.statistics import Array, Statistics
 
-__all__ = ["CountFamily", "Family", "Numbers", "PositiveFamily", "is_count", "log_root", "on_support"]
+__all__ = [
+    "CellTables",
+    "Conjugate",
+    "CountFamily",
+    "Family",
+    "Numbers",
+    "PositiveFamily",
+    "above_one",
+    "is_count",
+    "log_root",
+    "on_support",
+]
 
 Numbers = npt.ArrayLike
 
-_OF_VALUE: dict[str, Callable[[Array], Array]] = {
-    "cells": np.ones_like,
-    "y": np.copy,
-    "log_y": np.log,
-    "inverse_y": np.reciprocal,
-}
+
+class Conjugate(ABC):
+    """The law proportional to exp(a theta - b Psi(theta)) of a natural parameter."""
+
+    @abstractmethod
+    def theta(self, a: float, b: float) -> float:
+        """Return E[theta]."""
+
+    @abstractmethod
+    def psi(self, a: float, b: float) -> float:
+        """Return E[Psi(theta)]."""
+
+    @abstractmethod
+    def spread(self, a: float, b: float) -> tuple[float, float]:
+        """Return E[Psi''(theta)] and Var[Psi'(theta)].
+
+        They are the noise of a value at x = 1 and the uncertainty of its mean; infinite where they do not exist.
+        """
+
+    @abstractmethod
+    def log_normaliser(self, a: Numbers, b: Numbers) -> Array:
+        """Return the logarithm of the integral of exp(a theta - b Psi(theta))."""
+
+    @abstractmethod
+    def draw(self, a: float, b: float, size: Any, rng: np.random.Generator) -> Array:
+        """Draw values of theta."""
+
+    def slope(self, a: float, b: float) -> float:
+        """Return E[Psi'(theta)]."""
+        return a / b
+
+    def peak(self, a: float, b: float, y: Array, start: Array) -> Array:
+        """Return the x where log p(y | x) is largest with theta integrated out: for families with a density.
+
+        `start` is where it is largest with theta at its mean.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no peak; a family whose values are no counts needs one")
+
+
+class CellTables(NamedTuple):
+    """What kernels read of a family in each of B bins (kernels/spec.py, CellLaw)."""
+
+    slopes: Array  # (V, B) coefficients of the cell's statistics in its expected log density
+    linear: Array  # (B,) location form: E[1/sigma^2] phi1 / phi2, which multiplies y in a cell's weighted target
+    shift: Array  # (B,) location form: the same times delta, which is taken off
+    quadratic: Array  # (B,) location form: E[1/sigma^2] phi1^2 / phi2; otherwise kappa phi, the exposure
 
 
 @dataclass(frozen=True)
@@ -42,7 +97,10 @@ class Family(ABC):
     needs_values: ClassVar[bool] = False  # statistics are kept by distinct value of y
     whole_dispersion: ClassVar[bool] = False  # the dispersion is a number of trials
     unit_power: ClassVar[float | None] = None  # the dispersion of s·y is s^power that of y; None: counts have no units
-    basis: ClassVar[tuple[str, ...]] = ("cells", "psi")
+    location: ClassVar[bool] = False  # values are a mean plus noise, whose variance the linkage scales
+    typical: ClassVar[float] = 2.0  # mean of a value at kappa = 1 in simulations
+    basis: ClassVar[tuple[str, ...]] = ("cells", "psi")  # names of the statistics: "cells", the functions, "psi"
+    conjugate: ClassVar[Conjugate | None] = None
 
     @abstractmethod
     def log_partition(self, theta: Numbers) -> Array:
@@ -77,15 +135,41 @@ class Family(ABC):
         """
 
     @abstractmethod
+    def slopes(self, x: Array) -> Array:
+        """Return the coefficients (V, B) of the statistics in the expected log density at dispersions x (B,)."""
+
+    def functions(self, y: Array) -> tuple[Array, ...]:
+        """Return the functions of a value that `slopes` multiplies, between the constant 1 and E[Psi]."""
+        return ()
+
+    def constant(self, y: Array) -> Array:
+        """Return the part of the log base that depends on the value alone."""
+        return np.zeros_like(y)
+
+    def tables(self, dispersion: float, phi1: Array, delta: Array, phi2: Array, moves: bool) -> CellTables:
+        """Return what kernels read of the bins; `moves`: statistics are those of a location that moves."""
+        x = dispersion * phi2
+        return CellTables(self.slopes(x), np.zeros_like(x), np.zeros_like(x), x)
+
     def objective(self, stats: Statistics, x: Array) -> Array:
         """Return, for each bin, the sum of q(n) E[log p] as a function of its dispersion x.
 
         Terms that do not depend on x are left out; a bin without mass contributes 0.
         """
+        value = np.einsum("vb,vb->b", stats.vectors, self.slopes(x))
+        if self.needs_values:
+            values, mass = stats.values_and_masses
+            seen = np.where(mass > 0, self.log_base(values[:, None], x), 0.0)
+            value = value + (mass * seen).sum(axis=0)
+        return value
 
     @abstractmethod
     def derivatives(self, stats: Statistics, x: Array) -> tuple[Array, Array]:
         """Return the first and second derivative of :meth:`objective` with respect to x, for each bin."""
+
+    def reduced(self, stats: Statistics, scale: Array, shift: Array) -> Statistics:
+        """Return statistics whose only unknowns are the dispersions of the bins, given their location tables."""
+        return stats
 
     def weighted_residual(self, stats: Statistics, table: Array) -> float | None:
         """Return sum R / phi2, where the best dispersion follows from it in closed form, else None."""
@@ -121,7 +205,7 @@ class Family(ABC):
             Whether the location tables are learned (Gaussian only).
         """
         y, second = np.broadcast_arrays(np.asarray(y, dtype=float), np.asarray(second, dtype=float))
-        return tuple(second.copy() if name == "psi" else _OF_VALUE[name](y) for name in self.basis)
+        return np.ones_like(y), *self.functions(y), second.copy()
 
     def collect(
         self,
@@ -185,6 +269,11 @@ def on_support(y: Array, inside: npt.NDArray[np.bool_], formula: Callable[[Array
 
 def is_count(y: Array) -> npt.NDArray[np.bool_]:
     return (y >= 0) & (y == np.floor(y))
+
+
+def above_one(b: float, numerator: float) -> float:
+    """Return numerator / (b - 1), or infinity: a moment that exists only where b > 1."""
+    return numerator / (b - 1.0) if b > 1.0 else np.inf
 
 
 def log_root(slope: Callable[[Array], tuple[Array, Array]], start: Array) -> Array:
