@@ -207,7 +207,7 @@ def test_no_verb_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["fit", "{train}", "-o", "x.nmar", "--linkage", "linear:0.7"], "below 0.5"),
         (["fit", "{train}", "-o", "x.nmar", "--linkage", "free,t=2"], "write s=8"),
         (["fit", "{train}", "-o", "x.nmar", "--linkage", "free,s=many"], "s='many' is not a number"),
-        (["fit", "{train}", "-o", "x.nmar", "--trust", "much"], "--trust 'much'"),
+        (["fit", "{train}", "-o", "x.nmar", "--trust", "much"], "--trust: invalid float or auto value: 'much'"),
         (["compare", "{train}", "--test-file", "{train}"], "cells in common"),
         (["fit", "{train}", "-o", "x.nmar", "--factor", "3"], "--factor"),
         (["fit", "{train}", "-o", "x.nmar", "--factors", "0"], "factors=0"),

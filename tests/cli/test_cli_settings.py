@@ -1,55 +1,67 @@
-"""``nmar fit`` and the docstring of CCPF agree with its signature on names and defaults."""
+"""One table of settings: signature and docstring of CCPF, compare, the test and the command line agree with it."""
 
 from __future__ import annotations
 
 import argparse
 import inspect
-import re
 
 import pytest
 
 import nmar
-from nmar.cli import fit
+from nmar.cli import compare, fit, test
+from nmar.fit.options import Options
+from nmar.fit.parameters import PARAMETERS, defaults, docstring
 
-DEFAULTS = {name: one.default for name, one in inspect.signature(nmar.CCPF).parameters.items()}
-OPTIONS = {"jobs": "n_jobs", "seed": "random_state"}  # options whose name is not that of the setting
-MEANT = {"data": "factorization:10", "linkage": None, "control": None}  # texts that stand for the same
-OF_THE_COMMAND = {"help", "data_file", "output", "valid", "hidden", "quiet", "row", "col", "value", "duplicates"}
-OF_THE_COMMAND |= {"delimiter", "no_header"}
+VERBS = {"fit": fit, "compare": compare, "test": test}
 
 
-def actions() -> dict[str, argparse.Action]:
+def actions(verb) -> dict[str, argparse.Action]:
+    parser = argparse.ArgumentParser()
+    verb.arguments(parser)
+    return {one.dest: one for one in parser._actions}
+
+
+def signature(function):
+    return {name: one.default for name, one in inspect.signature(function).parameters.items()}
+
+
+def test_the_estimator_has_the_settings_of_the_table():
+    assert signature(nmar.CCPF) == defaults()
+    assert list(signature(nmar.CCPF)) == list(PARAMETERS)
+    assert inspect.getdoc(nmar.CCPF).count(inspect.cleandoc(docstring())) == 1
+
+
+@pytest.mark.parametrize("function", [nmar.compare, nmar.missingness_test])
+def test_shared_settings_have_the_same_defaults(function):
+    own = {"trust", "control", "data", "random_state"}  # which mean something else there
+    shared = {name: value for name, value in signature(function).items() if name in PARAMETERS and name not in own}
+    assert len(shared) > 4
+    assert shared == {name: defaults()[name] for name in shared}
+
+
+@pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
+def test_options_are_settings(verb):
+    found = actions(verb)
+    for name in verb.SETTINGS:
+        one = PARAMETERS[name]
+        assert found[name].default is None  # not given: the setting keeps its default
+        assert found[name].option_strings == [one.flag] and found[name].help == one.help
+        assert str(one.default) in one.help or one.usual in one.help
+
+
+def test_every_setting_is_an_option_of_fit():
+    assert {*fit.SETTINGS, "data", "linkage", "verbose"} == set(PARAMETERS)
+
+
+def test_the_number_of_factors_and_the_trust_may_be_left_open():
     parser = argparse.ArgumentParser()
     fit.arguments(parser)
-    return {one.dest: one for one in parser._actions if one.dest not in OF_THE_COMMAND}
+    given = ["x.csv", "-o", "m", "--factors", "auto", "--trust", "0.3"]
+    read = parser.parse_args(given)
+    assert (read.factors, read.trust) == ("auto", 0.3)
+    assert parser.parse_args([*given[:3], "--factors", "7", "--trust", "auto"]).factors == 7
 
 
-@pytest.mark.parametrize("name", list(DEFAULTS))
-def test_the_docstring_says_every_default(name):
-    text = inspect.getdoc(nmar.CCPF).split("Attributes\n")[0]
-    entry = re.search(rf"^(?:\w+, )*{name}(?:, \w+)* : (.*(?:\n    .*)*)", text, re.MULTILINE)
-    assert entry is not None
-    assert "Factorization(10)" in entry[1] if name == "data" else f"default {DEFAULTS[name]!r}" in entry[1]
-
-
-@pytest.mark.parametrize("dest", list(actions()))
-def test_an_option_is_a_setting_with_its_default(dest):
-    option, name = actions()[dest], OPTIONS.get(dest, dest)
-    assert name in DEFAULTS
-    if dest in OPTIONS:
-        assert f"{name} in Python" in option.help
-    if dest == "seed":  # files are written to be made again
-        assert option.default == 0 and "(0" in option.help
-        return
-    assert option.default == MEANT.get(dest, DEFAULTS[name])
-    if option.default is not None:
-        assert re.search(rf"\({option.default}[;)]", option.help)
-    else:
-        assert "default" in option.help
-
-
-def test_the_number_of_factors_may_be_left_open():
-    parser = argparse.ArgumentParser()
-    fit.arguments(parser)
-    read = [parser.parse_args(["x.csv", "-o", "m", "--factors", text]).factors for text in ("auto", "7")]
-    assert read == ["auto", 7]
+def test_a_setting_that_is_none_is_refused_by_name():
+    with pytest.raises(TypeError, match="'sweeps' is no setting of a fit"):
+        Options.of(sweeps=3)

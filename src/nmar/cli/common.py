@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from nmar.cli.names import DATA_HELP
+from nmar.fit.parameters import PARAMETERS
 
 if TYPE_CHECKING:
     from nmar.data.axis import Axis
@@ -43,38 +43,24 @@ def table_arguments(parser: argparse.ArgumentParser, value: bool = True) -> None
     group.add_argument("--no-header", action="store_true", help="the first line is data; columns are 0, 1, 2 …")
 
 
-def model_arguments(parser: argparse.ArgumentParser, several: bool = False) -> None:
-    """What to fit."""
-    group = parser.add_argument_group("model")
-    factors = "components of the missingness pattern"
-    if several:
-        group.add_argument("--data", action="append", metavar="MODEL", help=f"{DATA_HELP}; may be repeated")
-        group.add_argument("--factors", type=int, default=10, metavar="K", help=f"{factors} (10)")
-        return
-    usual = "factorization:10"
-    group.add_argument("--data", default=usual, metavar="MODEL", help=f"{DATA_HELP} ({usual})")
-    group.add_argument("--factors", type=_factors, default=10, metavar="K", help=f"{factors}, or auto (10)")
+def setting_arguments(parser: argparse.ArgumentParser, names: tuple[str, ...]) -> None:
+    """Options of settings that :class:`nmar.CCPF` has too, described where it describes them."""
+    group = parser.add_argument_group("settings of the fit")
+    for name in names:
+        one = PARAMETERS[name]
+        shown = None if one.choices else "N" if one.read is int else "X"
+        group.add_argument(one.flag, dest=name, type=one.read, choices=one.choices, metavar=shown, help=one.help)
 
 
-def _factors(text: str) -> int | str:
-    return text if text == "auto" else int(text)
+def settings_of(args: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
+    """The settings among ``names`` that were given; the others keep their defaults. A seed is always given."""
+    found = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    return {"random_state": 0, **found}
 
 
-def trust_argument(parser: argparse.ArgumentParser, usual: str) -> None:
-    """How far the pattern is believed; ``usual`` says what is done where it is not given."""
-    text = f"how far the pattern is believed, 0 to 1, or auto; default {usual}"
-    parser.add_argument("--trust", metavar="W", help=text)
-
-
-def run_arguments(parser: argparse.ArgumentParser) -> None:
-    """How to fit."""
-    group = parser.add_argument_group("fitting")
-    group.add_argument("--seed", type=int, default=0, help="seed of everything random (0); random_state in Python")
-    group.add_argument("--max-iter", type=int, default=200, metavar="N", help="sweeps at most (200)")
-    jobs = "threads, n_jobs in Python; default all; never changes the answer"
-    group.add_argument("--jobs", type=int, metavar="N", help=jobs)
-    group.add_argument("--backend", default="auto", help="auto, numba or reference (auto)")
-    group.add_argument("--quiet", action="store_true", help="no progress bar")
+def quiet_argument(parser: argparse.ArgumentParser) -> None:
+    """Whether progress is shown."""
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
 
 
 # --- reading ------------------------------------------------------------------------------------------------

@@ -6,9 +6,17 @@ import argparse
 import sys
 from pathlib import Path
 
-from nmar.cli.common import model_arguments, note, out, read_cells, read_known, run_arguments, trust_argument
+from nmar.cli.common import (
+    note,
+    out,
+    quiet_argument,
+    read_cells,
+    read_known,
+    setting_arguments,
+    settings_of,
+)
 from nmar.cli.common import table_arguments as table
-from nmar.cli.names import LINKAGE_HELP, parse_data, parse_linkage, parse_trust
+from nmar.cli.names import DATA_HELP, LINKAGE_HELP, parse_data, parse_linkage
 
 HELP = "fit with and without a model of the missingness, print what it is worth, write a report"
 EXAMPLE = """\
@@ -17,26 +25,31 @@ EXAMPLE = """\
 """
 
 
+SETTINGS = ("factors", "trust", "max_iter", "tol", "backend", "n_jobs", "random_state")
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.add_argument("data_file", metavar="DATA", help="a file of cells, or the name of a data set: movielens")
     parser.add_argument("-o", "--output", default="report.html", help="the report (report.html)")
     parser.add_argument("--csv", metavar="FILE", help="write the table too (csv, tsv, parquet)")
-    model_arguments(parser, several=True)
+    parser.add_argument(
+        "--data", action="append", metavar="MODEL", help=f"{DATA_HELP}; may be repeated (factorization:10)"
+    )
     parser.add_argument(
         "--linkage",
         action="append",
         metavar="NAME",
         help=f"coupled {LINKAGE_HELP}; may be repeated (free+tail,s=16)",
     )
-    trust_argument(parser, "auto")
     parser.add_argument("--no-control", action="store_true", help="leave out the tail-only and blind controls")
     parser.add_argument("--no-two-stage", action="store_true", help="leave out the two-stage baseline")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="repetitions, each a new split and start (3)")
     parser.add_argument("--test", type=float, default=0.2, help="share of the cells held out (0.2)")
     parser.add_argument("--valid", type=float, default=0.01, help="share of the cells to stop on (0.01)")
     parser.add_argument("--test-file", metavar="FILE", help="cells to judge on, instead of a random split")
-    run_arguments(parser)
+    setting_arguments(parser, SETTINGS)
+    quiet_argument(parser)
     table(parser)
 
 
@@ -49,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
     held_out = read_known(args.test_file, args, cells.rows, cells.cols) if args.test_file else None
     from nmar.report.compare import compare
 
+    settings = settings_of(args, SETTINGS)
     result = compare(
         None if held_out is not None else cells,
         models,
@@ -56,15 +70,11 @@ def run(args: argparse.Namespace) -> int:
         control=not args.no_control,
         two_stage=not args.no_two_stage,
         seeds=args.seeds,
-        factors=args.factors,
         test=args.test,
         valid=args.valid,
-        max_iter=args.max_iter,
-        n_jobs=args.jobs,
-        backend=args.backend,
         verbose=0 if args.quiet else 1,
-        seed=args.seed,
-        trust="auto" if args.trust is None else parse_trust(args.trust),
+        seed=settings.pop("random_state"),
+        **settings,
         train=None if held_out is None else cells,
         test_cells=held_out,
         name=Path(args.data_file).name,

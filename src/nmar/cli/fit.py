@@ -6,15 +6,16 @@ import argparse
 from typing import TYPE_CHECKING
 
 from nmar.cli.common import (
-    model_arguments,
     note,
+    quiet_argument,
     read_cells,
     read_known,
-    run_arguments,
-    trust_argument,
+    setting_arguments,
+    settings_of,
 )
 from nmar.cli.common import table_arguments as table
-from nmar.cli.names import LINKAGE_HELP, parse_data, parse_linkage, parse_trust
+from nmar.cli.names import DATA_HELP, LINKAGE_HELP, parse_data, parse_linkage
+from nmar.fit.parameters import PARAMETERS
 
 if TYPE_CHECKING:
     from nmar.estimators.ccpf import CCPF
@@ -26,6 +27,7 @@ EXAMPLE = """\
 """
 
 
+SETTINGS = tuple(name for name, one in PARAMETERS.items() if one.flag and name not in ("data", "linkage"))
 STATUS = "exit status: 0; 2 after an error; 130 after Ctrl-C, 143 after SIGTERM, with the last finished sweep written"
 
 
@@ -36,13 +38,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, help="the model file, for instance m.nmar")
     parser.add_argument("--valid", metavar="FILE", help="cells on which to stop; they are hidden from the pattern")
     parser.add_argument("--hidden", metavar="FILE", help="cells held out for later: neither observed nor missing")
-    model_arguments(parser)
-    parser.add_argument("--linkage", metavar="NAME", help=f"{LINKAGE_HELP}; default free+tail,s=16")
-    control = "fit a control instead: tail or blind; default none"
-    parser.add_argument("--control", nargs="?", const="tail", choices=("tail", "blind"), help=control)
-    trust_argument(parser, "auto where no linkage is named, else 1")
-    parser.add_argument("--tol", type=float, default=1e-4, help="relative gain of the bound to stop at (0.0001)")
-    run_arguments(parser)
+    parser.add_argument("--data", default="factorization:10", metavar="MODEL", help=f"{DATA_HELP} (factorization:10)")
+    parser.add_argument("--linkage", metavar="NAME", help=f"{LINKAGE_HELP} ({PARAMETERS['linkage'].usual})")
+    setting_arguments(parser, SETTINGS)
+    quiet_argument(parser)
     table(parser)
 
 
@@ -57,19 +56,8 @@ def run(args: argparse.Namespace) -> int:
     }
     from nmar.estimators.ccpf import CCPF
 
-    model = CCPF(
-        data=data,
-        linkage=linkage,
-        factors=args.factors,
-        control=args.control or False,
-        trust=None if args.trust is None else parse_trust(args.trust),
-        max_iter=args.max_iter,
-        tol=args.tol,
-        backend=args.backend,
-        n_jobs=args.jobs,
-        random_state=args.seed,
-        verbose=0 if args.quiet else 1,
-    )
+    settings = settings_of(args, SETTINGS)
+    model = CCPF(data=data, linkage=linkage, verbose=0 if args.quiet else 1, **settings)
     try:
         model.fit(cells, valid=parts.get("valid"), hidden=parts.get("hidden"))
     except KeyboardInterrupt:

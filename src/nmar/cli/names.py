@@ -20,13 +20,3 @@ def parse_data(text: str) -> Any:
 def parse_linkage(text: str) -> Any:
     """A linkage from the text of ``--linkage``."""
     return linkage_named(text, "--linkage")
-
-
-def parse_trust(text: str) -> Any:
-    """ω from the text of ``--trust``: a number, or "auto"."""
-    if text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"--trust {text!r}; give a number from 0 to 1, or auto") from None

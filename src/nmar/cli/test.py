@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import argparse
 
-from nmar.cli.common import note, out, read_cells, run_arguments
+from nmar.cli.common import note, out, quiet_argument, read_cells, setting_arguments, settings_of
 from nmar.cli.common import table_arguments as table
 
 HELP = "test whether the residual variance is linked to P(observed)"
 EXAMPLE = "  nmar test ratings.csv --row user --col item --value stars\n"
 
 
+SETTINGS = ("factors", "max_iter", "backend", "n_jobs", "random_state")
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.add_argument("data_file", metavar="DATA", help="a file of cells, or the name of a data set: movielens")
-    parser.add_argument("--factors", type=int, default=10, help="components of the missingness pattern (10)")
     parser.add_argument("--rank", type=int, default=10, help="rank of the factorization of the values (10)")
     parser.add_argument("--bins", type=int, default=100, help="bins of P(observed) (100)")
     parser.add_argument("--degree", type=int, choices=(1, 2), default=1, help="1: a trend, 2: a trend and a bend")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the bins (csv, tsv, parquet)")
-    run_arguments(parser)
+    setting_arguments(parser, SETTINGS)
+    quiet_argument(parser)
     table(parser)
 
 
@@ -30,15 +33,11 @@ def run(args: argparse.Namespace) -> int:
 
     result = missingness_test(
         cells,
-        args.seed,
-        args.bins,
-        args.factors,
-        args.rank,
+        bins=args.bins,
+        rank=args.rank,
         degree=args.degree,
-        max_iter=args.max_iter,
-        n_jobs=args.jobs,
-        backend=args.backend,
         verbose=0 if args.quiet else 1,
+        **settings_of(args, SETTINGS),
     )
     out(result.text())
     if args.output:

@@ -20,12 +20,12 @@ from nmar.fit.checkpoint import checkpoint as open_checkpoint
 from nmar.fit.finish import Fitted, Interrupted
 from nmar.fit.foldin import fold_in, loadings
 from nmar.fit.grow import go_on
-from nmar.fit.options import Options, recommended
+from nmar.fit.options import Options
+from nmar.fit.parameters import PARAMETERS
 from nmar.fit.schedule import Minibatch, is_stream
-from nmar.fit.stop import StopRule
 from nmar.fit.stream import train_stream
 from nmar.fit.train import train
-from nmar.models.settings import Factorization, check_choice
+from nmar.models.settings import check_choice
 from nmar.posterior.store import load as load_record
 from nmar.posterior.store import save as save_record
 from nmar.report.progress import progress
@@ -45,42 +45,45 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
     data : data model, default ``Factorization(10)``
         What generates the values.
     linkage : str, linkage or None, default None
-        How the dispersion of a value depends on the latent count of its cell. None: what measured best, a free table
-        of thinned counts with a tail beside it, ``Free(thinning=16, tail=2)``; where there is nothing to link, the
+        How the dispersion of a value depends on the latent count of its cell. None: what measured best, a free table of
+        thinned counts with a tail beside it, ``Free(thinning=16, tail=2)``; where there is nothing to link, the
         ignorable one. "auto" chooses among the linkages by validation.
     factors : int or "auto", default 10
-        Components of the missingness pattern (the paper's K); "auto" chooses by held-out likelihood.
+        Components of the missingness pattern (the paper's K). "auto" chooses by held-out likelihood.
     solver : {"batch", "minibatch", "entrywise"}, :class:`nmar.Minibatch` or :class:`nmar.Entrywise`, default 'batch'
-        Coordinate ascent over all cells; mini-batches of rows, also from a stream; or the paper's
-        algorithm 1, cell by cell.
+        How the fit goes about it. Coordinate ascent over all cells; mini-batches of rows, also from a stream; or the
+        paper's algorithm 1, cell by cell.
     control : {False, "tail", "blind"}, default False
         Fit a control instead. "tail" (or True): the same scale mixture with one rate for all cells. "blind": the same
         model, to which every line seems observed equally often; rows and columns may differ in noise, but not because
         of what is missing.
-    trust : float from 0 to 1, "auto" or None, default None
-        How far the pattern is believed: 1 is the coupled model, 0 the blind control. "auto" chooses by held-out
-        likelihood; so does None where no linkage was named (and the solver is "batch"), else it is 1.
     max_iter : int, default 200
         Sweeps at most.
     tol : float, default 0.0001
-        The fit has converged when a sweep raises the bound by less than ``tol`` of itself; 0 never stops.
+        Relative gain of the bound to stop at. The fit has converged when a sweep raises the bound by less than ``tol``
+        of itself; 0 never stops.
     backend : {"auto", "numba", "reference"}, default 'auto'
+        Kernels that do the work. Compiled ones, or slow NumPy ones that define what these must give.
     n_jobs : int or None, default None
-        Number of threads; None is all processors. The answer does not depend on it.
+        Number of threads, which never changes the answer. None is all processors.
     random_state : int, numpy generator or None, default None
-        Seed; None is a new one at each fit.
+        Seed of everything random. None is a new one at each fit.
     verbose : int, default 0
         0 is silent, 1 shows progress on a terminal and logs the stop, 2 logs every sweep.
     prior : {"robust", "paper", "learned"}, default 'robust'
-        Prior shape of the pattern's weights: 0.3, the paper's tiny one from the density, or learned for each side.
+        Prior shape of the pattern's weights. 0.3, the paper's tiny one from the density, or learned for each side.
     starts : int or None, default None
-        How many starts of the linkage are tried by short runs, where it has several modes: two to four exist. 1 takes
+        How many starts of the linkage are tried by short runs, where it has several modes. Two to four exist; 1 takes
         the first as it is, None tries all. Their sweeps count in ``max_time`` and in the seconds of the trace.
     dtype : {"float64", "float32"}, default 'float64'
+        Storage of the factors. Sums are float64 either way.
     max_time : float or None, default None
         Seconds at most, checked after each sweep.
     patience : int, default 10
         Sweeps without a better validation score before stopping, with ``valid``.
+    trust : float from 0 to 1, "auto" or None, default None
+        How far the pattern is believed. 1 is the coupled model, 0 the blind control. "auto" chooses by held-out
+        likelihood; so does None where no linkage was named (and the solver is "batch"), else it is 1.
 
     Attributes
     ----------
@@ -149,24 +152,7 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
     # --- fit ----------------------------------------------------------------------------------------------------
 
     def _options(self) -> Options:
-        data, trust = Factorization() if self.data is None else self.data, self.trust
-        if trust is None:
-            trust = "auto" if self.linkage is None and self.solver == "batch" else 1.0
-        return Options(
-            data=data,
-            linkage=recommended(data) if self.linkage is None else self.linkage,
-            factors=self.factors,
-            control=self.control,
-            trust=trust,
-            prior=self.prior,
-            starts=self.starts,
-            dtype=self.dtype,
-            backend=self.backend,
-            n_jobs=self.n_jobs,
-            seed=self.random_state,
-            stop=StopRule(self.max_iter, self.tol, self.patience, max_time=self.max_time),
-            solver=self.solver,
-        )
+        return Options.of(**{name: getattr(self, name) for name in PARAMETERS})
 
     @with_callbacks
     def fit(

@@ -9,6 +9,7 @@ import numpy as np
 
 from nmar.data.seeds import check_seed
 from nmar.fit.entrywise import Entrywise
+from nmar.fit.parameters import PARAMETERS, defaults
 from nmar.fit.schedule import Minibatch
 from nmar.fit.stop import StopRule
 from nmar.models.missingness import Pattern
@@ -65,6 +66,22 @@ class Options:
     seed: Any = 0
     stop: StopRule = field(default_factory=StopRule)
     solver: Any = "batch"
+
+    @classmethod
+    def of(cls, **given: Any) -> Options:
+        """Options from the settings of ``fit/parameters.py``; those not given have their defaults."""
+        strange = sorted(set(given) - set(PARAMETERS))
+        if strange:
+            raise TypeError(f"{strange[0]!r} is no setting of a fit; choose among {', '.join(PARAMETERS)}")
+        settings = {**defaults(), **given}
+        del settings["verbose"]
+        stop = StopRule(**{name: settings.pop(name) for name in ("max_iter", "tol", "patience", "max_time")})
+        data, named, trust = (settings.pop(name) for name in ("data", "linkage", "trust"))
+        data = Factorization() if data is None else data
+        if trust is None:
+            trust = "auto" if named is None and settings["solver"] == "batch" else 1.0
+        link = recommended(data) if named is None else named
+        return cls(data=data, linkage=link, trust=trust, stop=stop, seed=settings.pop("random_state"), **settings)
 
     def __post_init__(self) -> None:
         if self.factors != "auto":

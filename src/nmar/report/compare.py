@@ -17,7 +17,6 @@ import numpy as np
 
 from nmar.data.cells import Cells
 from nmar.fit.options import Options, recommended
-from nmar.fit.stop import StopRule
 from nmar.fit.train import train as fit_model
 from nmar.models.settings import Factorization, Settings, check_count
 from nmar.prob.families import family
@@ -95,9 +94,15 @@ def compare(
     if int(seeds) != seeds or seeds < 1:
         raise ValueError(f"seeds={seeds!r}; give the number of repetitions, at least 1")
     check_count("seed", seed, 0)
+    check_count("factors", factors, 1)
     parts = Parts.of(cells, train, test_cells, valid_cells)
-    common: dict[str, Any] = {"factors": factors, "n_jobs": n_jobs, "backend": backend}
-    common["stop"] = StopRule(max_iter, tol)
+    common: dict[str, Any] = {
+        "factors": factors,
+        "n_jobs": n_jobs,
+        "backend": backend,
+        "max_iter": max_iter,
+        "tol": tol,
+    }
     chosen = [linkages] if isinstance(linkages, str | Linkage) else None if linkages is None else list(linkages)
     coupled = None if chosen is None else _coupled(chosen)
     wanted = Wanted(coupled, _controls(control), two_stage or TWO_STAGE in (chosen or ()), trust, common)
@@ -128,20 +133,23 @@ class Wanted:
     trust: float | str
     common: dict[str, Any]
 
+    def _options(self, model: Settings, linkage: str | Linkage, **more: Any) -> Options:
+        return Options.of(data=model, linkage=linkage, random_state=0, **self.common, **more)
+
     def plan(self, model: Settings, cells: Cells) -> Iterator[tuple[Key, Options]]:
         """The fits of one data model, in the order of the table."""
         name = model.describe()
-        yield Key(name, "ignorable"), Options(model, "ignorable", **self.common)
+        yield Key(name, "ignorable"), self._options(model, "ignorable")
         if self.two_stage and family(model.build(cells).family).location:
-            yield Key(name, TWO_STAGE), Options(model, TWO_STAGE, **self.common)
+            yield Key(name, TWO_STAGE), self._options(model, TWO_STAGE)
         linkages = (recommended(model),) if self.linkages is None else self.linkages
         for link in linkages:
             if not link.couples:
                 continue
             text = label(link, 1.0 if self.trust == "auto" else self.trust)
-            yield Key(name, text), Options(model, link, trust=self.trust, **self.common)  # type: ignore[arg-type]
+            yield Key(name, text), self._options(model, link, trust=self.trust)
             for control in self.controls:
-                yield Key(name, text, control), Options(model, link, control=control, **self.common)
+                yield Key(name, text, control), self._options(model, link, control=control)
 
 
 def _models(data: Any) -> list[Settings]:

@@ -17,7 +17,6 @@ from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
 from nmar.data.split import split as split_cells
 from nmar.fit.options import Options
-from nmar.fit.stop import StopRule
 from nmar.fit.train import train
 from nmar.models.settings import Factorization
 from nmar.posterior.posterior import Posterior, mean_and_variance
@@ -164,14 +163,14 @@ def missingness_test(
     kept, stopping, held_out = split_cells(cells, test, valid, random_state)
     if len(held_out) < LEAST_CELLS:
         raise ValueError(f"{len(held_out)} held-out cells are too few for a test; at least {LEAST_CELLS} are needed")
-    options = Options(
+    options = Options.of(
         data=Factorization(rank),
         linkage="ignorable",
         factors=factors,
         n_jobs=n_jobs,
         backend=backend,
-        seed=random_state,
-        stop=StopRule(max_iter),
+        random_state=random_state,
+        max_iter=max_iter,
     )
     with progress(verbose, max_iter, "ignorable") as watch:
         fitted = train(kept, options, valid=stopping if len(stopping) else None, hidden=held_out, watch=watch)

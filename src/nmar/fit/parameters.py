@@ -1,0 +1,214 @@
+"""The settings of a fit, each described once: for the docstring of ``CCPF`` and for the options of the command line.
+
+Nothing heavy is imported here, so that ``nmar --help`` is quick.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["PARAMETERS", "Parameter", "defaults", "docstring"]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One setting.
+
+    Attributes
+    ----------
+    default : value where it is not given
+    kind : what may be given, as a docstring says it
+    text : what it means; its first sentence is the help of the option
+    option : name of the option, where it is not that of the setting; "": no option
+    read : the setting from the option's text
+    choices : texts that the option takes, where there are few
+    usual : the default as the help says it, where it needs other words
+    """
+
+    name: str
+    default: Any
+    kind: str
+    text: str
+    option: str | None = None
+    read: Callable[[str], Any] = str
+    choices: tuple[str, ...] | None = None
+    usual: str | None = None
+
+    @property
+    def flag(self) -> str:
+        """The option's name, or ""."""
+        return f"--{self.name.replace('_', '-')}" if self.option is None else self.option
+
+    @property
+    def help(self) -> str:
+        """One line for the command line, with the default."""
+        brief = self.text.split(". ")[0].rstrip(".").replace("``", "")
+        brief = brief[0].lower() + brief[1:]
+        other = "" if self.option is None else f"; {self.name} in Python"
+        return f"{brief} ({self.default if self.usual is None else self.usual}{other})"
+
+
+def _number_or_auto(number: Callable[[str], Any]) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        return text if text == "auto" else number(text)
+
+    read.__name__ = f"{number.__name__} or auto"  # argparse names it where a text is refused
+    return read
+
+
+PARAMETERS: dict[str, Parameter] = {
+    one.name: one
+    for one in (
+        Parameter(
+            "data",
+            None,
+            "data model, default ``Factorization(10)``",
+            "What generates the values.",
+            usual="factorization:10",
+        ),
+        Parameter(
+            "linkage",
+            None,
+            "str, linkage or None, default None",
+            "How the dispersion of a value depends on the latent count of its cell. None: what measured best, a free "
+            "table of thinned counts with a tail beside it, ``Free(thinning=16, tail=2)``; where there is nothing to "
+            'link, the ignorable one. "auto" chooses among the linkages by validation.',
+            usual="free+tail,s=16",
+        ),
+        Parameter(
+            "factors",
+            10,
+            'int or "auto", default 10',
+            'Components of the missingness pattern (the paper\'s K). "auto" chooses by held-out likelihood.',
+            read=_number_or_auto(int),
+        ),
+        Parameter(
+            "solver",
+            "batch",
+            '{"batch", "minibatch", "entrywise"}, :class:`nmar.Minibatch` or :class:`nmar.Entrywise`, '
+            "default 'batch'",
+            "How the fit goes about it. Coordinate ascent over all cells; mini-batches of rows, also from a stream; or "
+            "the paper's algorithm 1, cell by cell.",
+            choices=("batch", "minibatch", "entrywise"),
+        ),
+        Parameter(
+            "control",
+            False,
+            '{False, "tail", "blind"}, default False',
+            'Fit a control instead. "tail" (or True): the same scale mixture with one rate for all cells. "blind": the '
+            "same model, to which every line seems observed equally often; rows and columns may differ in noise, but "
+            "not because of what is missing.",
+            choices=("tail", "blind"),
+            usual="none",
+        ),
+        Parameter("max_iter", 200, "int, default 200", "Sweeps at most.", read=int),
+        Parameter(
+            "tol",
+            1e-4,
+            "float, default 0.0001",
+            "Relative gain of the bound to stop at. The fit has converged when a sweep raises the bound by less than "
+            "``tol`` of itself; 0 never stops.",
+            read=float,
+        ),
+        Parameter(
+            "backend",
+            "auto",
+            '{"auto", "numba", "reference"}, default \'auto\'',
+            "Kernels that do the work. Compiled ones, or slow NumPy ones that define what these must give.",
+            choices=("auto", "numba", "reference"),
+        ),
+        Parameter(
+            "n_jobs",
+            None,
+            "int or None, default None",
+            "Number of threads, which never changes the answer. None is all processors.",
+            "--jobs",
+            int,
+            usual="all processors",
+        ),
+        Parameter(
+            "random_state",
+            None,
+            "int, numpy generator or None, default None",
+            "Seed of everything random. None is a new one at each fit.",
+            "--seed",
+            int,
+            usual="0",
+        ),
+        Parameter(
+            "verbose",
+            0,
+            "int, default 0",
+            "0 is silent, 1 shows progress on a terminal and logs the stop, 2 logs every sweep.",
+            "",
+            int,
+        ),
+        Parameter(
+            "prior",
+            "robust",
+            '{"robust", "paper", "learned"}, default \'robust\'',
+            "Prior shape of the pattern's weights. 0.3, the paper's tiny one from the density, or learned for each "
+            "side.",
+            choices=("robust", "paper", "learned"),
+        ),
+        Parameter(
+            "starts",
+            None,
+            "int or None, default None",
+            "How many starts of the linkage are tried by short runs, where it has several modes. Two to four exist; 1 "
+            "takes the first as it is, None tries all. Their sweeps count in ``max_time`` and in the seconds of the "
+            "trace.",
+            read=int,
+            usual="all",
+        ),
+        Parameter(
+            "dtype",
+            "float64",
+            '{"float64", "float32"}, default \'float64\'',
+            "Storage of the factors. Sums are float64 either way.",
+            choices=("float64", "float32"),
+        ),
+        Parameter(
+            "max_time",
+            None,
+            "float or None, default None",
+            "Seconds at most, checked after each sweep.",
+            read=float,
+            usual="no limit",
+        ),
+        Parameter(
+            "patience",
+            10,
+            "int, default 10",
+            "Sweeps without a better validation score before stopping, with ``valid``.",
+            read=int,
+        ),
+        Parameter(
+            "trust",
+            None,
+            'float from 0 to 1, "auto" or None, default None',
+            'How far the pattern is believed. 1 is the coupled model, 0 the blind control. "auto" chooses by held-out '
+            'likelihood; so does None where no linkage was named (and the solver is "batch"), else it is 1.',
+            read=_number_or_auto(float),
+            usual="auto where no linkage is named, else 1",
+        ),
+    )
+}
+
+
+def defaults() -> dict[str, Any]:
+    """The default of every setting."""
+    return {name: one.default for name, one in PARAMETERS.items()}
+
+
+def docstring(indent: str = "    ", width: int = 120) -> str:
+    """The settings as the Parameters section of a docstring."""
+    lines = []
+    for one in PARAMETERS.values():
+        lines.append(f"{indent}{one.name} : {one.kind}")
+        inner = indent + "    "
+        lines += textwrap.wrap(one.text, width, initial_indent=inner, subsequent_indent=inner, break_long_words=False)
+    return "\n".join(lines)
