@@ -79,7 +79,7 @@ def _sums(sides: list[Any]) -> float:
     """The table of both sides with the sums, less without."""
     total = 0.0
     for side in sides:
-        shape, rate = side.weights.shape, side.weights.rate
+        shape, rate = side.weights.alpha, side.weights.beta
         n, K = shape.shape
         log_mean, geometric = np.empty_like(shape), np.empty_like(shape)
         table, room = (log_mean, geometric, np.empty((n, 3))), gamma_workspace(K, shape.dtype)
@@ -114,7 +114,7 @@ def _together(sides: list[Any]) -> float:
     from nmar.models.missingness import Pattern
     from nmar.prob.factor import gamma_divergence
 
-    law = Pattern(sides[0].weights.shape.shape[1])
+    law = Pattern(sides[0].weights.alpha.shape[1])
     totals = [side.weights.totals for side in sides]
 
     def task() -> None:

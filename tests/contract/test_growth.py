@@ -172,8 +172,8 @@ def test_long_rows_are_the_same_too():
     together, alone = model.fold_in(cells), model.fold_in(cells.take_rows([3]))
     for m in (together, alone):
         m.lines = m.posterior_.state.sides[0].take(slice(3, 4) if m is together else slice(None))
-    np.testing.assert_array_equal(together.lines.pattern.weights.rate, alone.lines.pattern.weights.rate)
-    np.testing.assert_array_equal(together.lines.pattern.weights.shape, alone.lines.pattern.weights.shape)
+    np.testing.assert_array_equal(together.lines.pattern.weights.beta, alone.lines.pattern.weights.beta)
+    np.testing.assert_array_equal(together.lines.pattern.weights.alpha, alone.lines.pattern.weights.alpha)
     np.testing.assert_array_equal(together.lines.data.mean, alone.lines.data.mean)
 
 

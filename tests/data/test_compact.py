@@ -224,7 +224,7 @@ def test_parts_are_exact_and_complete(given, dtype):
     cells = holding(given)
     halves = cells.select(np.arange(6) % 2 == 0), cells.select(np.arange(6) % 2 == 1)
     rows = cells.take_rows([1]), cells.take_rows([2, 0])
-    folds = tuple(test for _, test in EntryKFold(3, random_state=0).split(cells))
+    folds = tuple(cells[test] for _, test in EntryKFold(3, random_state=0).split(cells))
     for parts in (halves, rows, folds, cells.split(test=0.4, valid=0.2, seed=1)):
         joined = {}
         for part in parts:

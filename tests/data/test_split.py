@@ -77,7 +77,7 @@ def test_fractions_are_checked(n, test, valid, message):
 def test_entry_k_fold(cells, shuffle):
     folds = EntryKFold(n_splits=4, shuffle=shuffle, random_state=2)
     assert folds.get_n_splits() == 4
-    pairs = list(folds.split(cells))
+    pairs = [(cells[train], cells[test]) for train, test in folds.split(cells)]
     assert len(pairs) == 4
     for train, test in pairs:
         assert keys(train) | keys(test) == keys(cells)
@@ -87,7 +87,7 @@ def test_entry_k_fold(cells, shuffle):
     assert set.union(*(keys(test) for _, test in pairs)) == keys(cells)
     assert max(len(test) for _, test in pairs) - min(len(test) for _, test in pairs) <= 1
     again = list(folds.split(cells))
-    assert all(keys(a[1]) == keys(b[1]) for a, b in zip(pairs, again, strict=True))
+    assert all(keys(a[1]) == keys(cells[b[1]]) for a, b in zip(pairs, again, strict=True))
     contiguous = bool((np.diff(np.flatnonzero(np.isin(cells.values, pairs[0][1].values))) == 1).all())
     assert contiguous is not shuffle
 
@@ -97,3 +97,5 @@ def test_entry_k_fold_checks_its_arguments(cells):
         EntryKFold(1)
     with pytest.raises(ValueError, match=r"exceeds the 2 observed cells"):
         next(EntryKFold(3).split(cells.select(np.arange(len(cells)) < 2)))
+    with pytest.raises(TypeError, match="X is a ndarray; EntryKFold splits"):
+        next(EntryKFold(3).split(np.ones((3, 4))))

@@ -59,8 +59,8 @@ def test_each_row_has_converged_by_itself(fitted):
 def test_threads_change_no_bit(fitted):
     model, cells = fitted
     found = [fold_in(model.posterior_, cells, n_jobs=jobs).state.sides[0].pattern.weights for jobs in (1, 2)]
-    assert np.array_equal(found[0].shape, found[1].shape)
-    assert np.array_equal(found[0].rate, found[1].rate)
+    assert np.array_equal(found[0].alpha, found[1].alpha)
+    assert np.array_equal(found[0].beta, found[1].beta)
 
 
 def test_columns_are_folded_in_alike(fitted):

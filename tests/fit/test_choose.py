@@ -84,7 +84,7 @@ def test_number_of_factors_by_pattern_and_values(coupled):
 def test_number_of_factors_without_values_and_of_two_stages(coupled, data, linkage):
     model = nmar.CCPF(data, linkage, **{**SETTINGS, "factors": "auto", "max_iter": 5}).fit(coupled[0])
     known = model.posterior_
-    assert known.law.pattern.factors == known.state.sides[0].pattern.weights.shape.shape[1]
+    assert known.law.pattern.factors == known.state.sides[0].pattern.weights.alpha.shape[1]
 
 
 @pytest.mark.parametrize("left", [{"trust": "auto"}, {"factors": "auto"}, {"linkage": nmar.Free(thinning="auto")}])

@@ -66,7 +66,7 @@ def expected_targets(problem):
         line = places // shape[1] if axis == 0 else places % shape[1]
         visited = np.bincount(line, minlength=shape[axis])[:, None]
         pair, _, _ = half_sweep(axis, state, around(problem))
-        target = np.array([pair.pattern.weights.shape, pair.pattern.weights.rate])
+        target = np.array([pair.pattern.weights.alpha, pair.pattern.weights.beta])
         moved = (arrays[axis] - before[axis]) / (step * visited)
         np.testing.assert_allclose(moved, target - before[axis], rtol=1e-4, atol=1e-5)
 

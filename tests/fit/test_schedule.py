@@ -158,9 +158,9 @@ def test_a_step_moves_every_column_and_the_shared_vectors_part_of_the_way():
     half = Context(problem.observed, *_rest(problem))
     full_state, full_memory, _ = sweep_batch(problem.state, Memory(), half, BatchStep(1.0, 1.0, 1.0))
     moved, memory, _ = sweep_batch(problem.state, full_memory, half, BatchStep(1.0, 1.0, 0.25))
-    before = problem.state.sides[1 - problem.law.lead].pattern.weights.shape
-    target = full_state.sides[1 - problem.law.lead].pattern.weights.shape
-    now = moved.sides[1 - problem.law.lead].pattern.weights.shape
+    before = problem.state.sides[1 - problem.law.lead].pattern.weights.alpha
+    target = full_state.sides[1 - problem.law.lead].pattern.weights.alpha
+    now = moved.sides[1 - problem.law.lead].pattern.weights.alpha
     np.testing.assert_allclose(now, 0.75 * before + 0.25 * target, rtol=1e-6)
     assert memory.steps == 2
 

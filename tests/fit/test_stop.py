@@ -84,11 +84,13 @@ def test_callbacks_see_every_sweep_and_can_stop():
 
     def stop(record):
         seen.append(record)
-        return record.iteration == 4
+        return record.phase == "fit" and record.iteration == 4
 
     model = nmar.CCPF(SETTINGS["full"], factors=3, max_iter=20, tol=0.0, random_state=0)
     model.fit(train, valid=valid, callbacks=[stop, also.append])
-    assert [record.iteration for record in seen] == [1, 2, 3, 4] == [record.iteration for record in also]
+    assert seen == also
+    seen = [record for record in seen if record.phase == "fit"]
+    assert [record.iteration for record in seen] == [1, 2, 3, 4]
     assert model.stop_reason_ == "callback"
     assert [record.bound for record in seen] == model.bound_trace_.tolist()
     assert [record.validation for record in seen] == model.valid_trace_.tolist()
@@ -150,3 +152,21 @@ def test_states_that_callbacks_keep_stay_as_they_were():
     )
     for state, copies in zip(kept, seen, strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(arrays(state), copies, strict=True))
+
+
+def test_callbacks_see_the_sweeps_that_look_for_a_start():
+    told = []
+    model = nmar.CCPF(SETTINGS["full"], "free", factors=3, max_iter=4, tol=0.0, random_state=0)
+    model.fit(cells_of(SETTINGS["full"]), callbacks=[told.append])
+    phases = [record.phase for record in told]
+    assert phases == sorted(phases, reverse=True)  # search, then fit
+    assert phases.count("fit") == model.n_iter_ == 4
+    assert phases.count("search") == 3 * 24 + 12  # three starts, one of them led by a short fit
+
+
+def test_a_callback_can_stop_a_search():
+    told = []
+    model = nmar.CCPF(SETTINGS["full"], "free", factors=3, max_iter=50, tol=0.0, random_state=0)
+    model.fit(cells_of(SETTINGS["full"]), callbacks=[lambda record: told.append(record) or True])
+    assert model.stop_reason_ == "callback" and model.n_iter_ == 1
+    assert len(told) < 10

@@ -60,7 +60,7 @@ def test_f1_printed_sweeps_let_the_bound_fall():
         else:
             counts = printed_counts(law, state, cells)
         mean, weights = counts @ np.arange(1, COUNTS + 1), state.sides[0].pattern.weights
-        shape = np.full(weights.shape.shape, law.pattern.shape)
+        shape = np.full(weights.alpha.shape, law.pattern.shape)
         for p, (i, j, _) in enumerate(oracle.triplets(cells)):
             logs = oracle.rate_parts(state, i, j)
             shape[i] += mean[p] * np.exp(logs - logsumexp(logs))
@@ -141,7 +141,7 @@ def test_f4_exposure_of_the_poisson_is_the_mean_linkage(link):
     column = oracle.gamma_mean(state.sides[1].data.weights)
     for p, (i, j, _) in enumerate(oracle.triplets(cells)):
         rate[i] += objective.held.mean[p] * column[j]  # E[n], as printed
-    wrong = ProductSide(GammaFactor(pair.data.weights.shape, rate), state.sides[0].data.scale)
+    wrong = ProductSide(GammaFactor(pair.data.weights.alpha, rate), state.sides[0].data.scale)
     printed = updates.with_data(state, 0, wrong)
     assert np.abs(updates.lines_slopes(objective, printed, 0)).max() > STEEP
     assert objective(printed) < objective(best) - 1e-3

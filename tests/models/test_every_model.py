@@ -154,10 +154,10 @@ def moves(side):
             yield lambda h, change=change: replace(side, variance=side.variance * np.exp(h * change))
     elif isinstance(side, GammaFactor):
         for index in [(0, 0), (2, 1)]:
-            change = np.zeros_like(side.shape)
+            change = np.zeros_like(side.alpha)
             change[index] = 1.0
-            yield lambda h, change=change: replace(side, shape=side.shape * np.exp(h * change))
-            yield lambda h, change=change: replace(side, rate=side.rate * np.exp(h * change))
+            yield lambda h, change=change: replace(side, alpha=side.alpha * np.exp(h * change))
+            yield lambda h, change=change: replace(side, beta=side.beta * np.exp(h * change))
 
 
 @pytest.mark.parametrize("model", [m for m in MODELS if "mixture" in m])
@@ -199,8 +199,8 @@ def test_constant_updates_are_stationary(model):
             old = shared.data.precision
             changes = [lambda h, c=c: replace(c(h), precision=old) for c in changes]
             f = learned.precision
-            changes.append(lambda h: replace(learned, precision=GammaFactor(f.shape * np.exp(h), f.rate)))
-            changes.append(lambda h: replace(learned, precision=GammaFactor(f.shape, f.rate * np.exp(h))))
+            changes.append(lambda h: replace(learned, precision=GammaFactor(f.alpha * np.exp(h), f.beta)))
+            changes.append(lambda h: replace(learned, precision=GammaFactor(f.alpha, f.beta * np.exp(h))))
     else:
         a, b = learned.posterior
         changes = [

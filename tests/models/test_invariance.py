@@ -76,7 +76,7 @@ def test_ignorable_data_model_does_not_see_the_pattern(model, backend):
         same_bits(found.shared.data, expected.shared.data)
         assert found.shared.dispersion == expected.shared.dispersion
     moved = advanced(mixed, SWEEPS, backend)
-    assert not np.array_equal(moved.sides[0].pattern.weights.shape, expected.sides[0].pattern.weights.shape)
+    assert not np.array_equal(moved.sides[0].pattern.weights.alpha, expected.sides[0].pattern.weights.alpha)
 
 
 @models
@@ -115,7 +115,7 @@ def test_thinning_by_next_to_nothing_is_no_thinning(model, link):
     assert two.shared.dispersion == pytest.approx(one.shared.dispersion, rel=1e-6)
     for axis in (0, 1):
         shapes, rates = (
-            [getattr(s.sides[axis].pattern.weights, part) for s in (one, two)] for part in ("shape", "rate")
+            [getattr(s.sides[axis].pattern.weights, part) for s in (one, two)] for part in ("alpha", "beta")
         )
         np.testing.assert_allclose(*shapes, rtol=1e-5)
         np.testing.assert_allclose(*rates, rtol=1e-5)
@@ -127,7 +127,7 @@ def test_coupled_data_model_sees_the_pattern(model):
     cells = medium_cells(MODELS[model].family)
     data = MODELS[model].build(cells)
     one, two = (advanced(begin(cells, data, FIXED["linear+"], Pattern(k)), 2, "reference") for k in (2, 3))
-    first = [s.sides[0].data.mean if model != "poisson" else s.sides[0].data.weights.shape for s in (one, two)]
+    first = [s.sides[0].data.mean if model != "poisson" else s.sides[0].data.weights.alpha for s in (one, two)]
     assert not np.allclose(first[0], first[1], rtol=1e-6)
 
 
@@ -240,8 +240,8 @@ def test_threads_and_long_lines_with_thinning_and_trust(model, link, trust, monk
     same_bits(states[0], states[2])
     for axis in (0, 1):
         parts = [s.sides[axis].pattern.weights for s in (whole, states[0])]
-        np.testing.assert_allclose(parts[0].shape, parts[1].shape, rtol=1e-6)
-        np.testing.assert_allclose(parts[0].rate, parts[1].rate, rtol=1e-6)
+        np.testing.assert_allclose(parts[0].alpha, parts[1].alpha, rtol=1e-6)
+        np.testing.assert_allclose(parts[0].beta, parts[1].beta, rtol=1e-6)
 
 
 @partly
@@ -263,7 +263,7 @@ def test_size_of_blocks_changes_rounding_only(model, monkeypatch):
     whole = advanced(started, 2)
     monkeypatch.setattr(halves, "BLOCK", 16)
     blocks = advanced(started, 2)
-    shapes = [s.sides[0].pattern.weights.shape for s in (whole, blocks)]
+    shapes = [s.sides[0].pattern.weights.alpha for s in (whole, blocks)]
     # c is the best of several points of a flat top, where values that differ by 1e-16 lie 1e-8 apart
     np.testing.assert_allclose(shapes[0], shapes[1], rtol=1e-7)
     assert whole.shared.dispersion == pytest.approx(blocks.shared.dispersion, rel=1e-7)
@@ -303,15 +303,15 @@ def test_exposure_leaves_hidden_cells_out(model, link, trust, axis):
     state = advanced(started, 1)
     pair, _, _ = half_sweep(axis, state, Context(started.observed, started.law, choose("numba"), Serial()))
     other, own = (state.sides[a].pattern for a in (1 - axis, axis))
-    expected = np.zeros_like(pair.pattern.weights.rate)
+    expected = np.zeros_like(pair.pattern.weights.beta)
     taken = set(zip(*(a.tolist() for a in hidden.pairs()), strict=True))
     for i in range(expected.shape[0]):
-        expected[i] = own.activity.shape[i] / own.activity.rate[i]
-        for j in range(len(other.weights.shape)):
+        expected[i] = own.activity.alpha[i] / own.activity.beta[i]
+        for j in range(len(other.weights.alpha)):
             where = (i, j) if axis == 0 else (j, i)
             if where not in taken:
-                expected[i] += (trust + more * (where in seen)) * other.weights.shape[j] / other.weights.rate[j]
-    np.testing.assert_allclose(pair.pattern.weights.rate, expected, rtol=1e-13)
+                expected[i] += (trust + more * (where in seen)) * other.weights.alpha[j] / other.weights.beta[j]
+    np.testing.assert_allclose(pair.pattern.weights.beta, expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize(("model", "link", "trust"), [(model, "linear", 1.0) for model in MODELS] + PARTLY[:1])
@@ -372,7 +372,7 @@ def close_in_float32(model, linkage, backend, trust=1.0):
             state, value = sweep(state, Context(started.observed, started.law, choose(backend), Serial()))
             trace.append(value)
         values[dtype] = np.array(trace)
-        assert state.sides[0].pattern.weights.shape.dtype == dtype
+        assert state.sides[0].pattern.weights.alpha.dtype == dtype
     assert np.all(np.isfinite(values[np.float32]))
     # factors are rounded to 6e-8 of themselves each sweep; the bound is a sum of some 300 terms of order 1
     np.testing.assert_allclose(values[np.float32], values[np.float64], rtol=1e-4)
@@ -411,4 +411,4 @@ def test_backends_give_the_same_fit(link, trust):
     one, two = (advanced(started, 3, backend) for backend in ("numba", "reference"))
     assert one.shared.dispersion == pytest.approx(two.shared.dispersion, rel=1e-8)
     np.testing.assert_allclose(one.sides[0].data.mean, two.sides[0].data.mean, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(one.sides[1].pattern.weights.shape, two.sides[1].pattern.weights.shape, rtol=1e-6)
+    np.testing.assert_allclose(one.sides[1].pattern.weights.alpha, two.sides[1].pattern.weights.alpha, rtol=1e-6)

@@ -124,12 +124,12 @@ def log_truncation(rate, size=COUNTS, thinning=1.0):
 
 def gamma_mean(factor):
     """E[u]."""
-    return np.asarray(factor.shape, float) / np.asarray(factor.rate, float)
+    return np.asarray(factor.alpha, float) / np.asarray(factor.beta, float)
 
 
 def gamma_log_mean(factor):
     """E[log u]."""
-    return digamma(np.asarray(factor.shape, float)) - np.log(np.asarray(factor.rate, float))
+    return digamma(np.asarray(factor.alpha, float)) - np.log(np.asarray(factor.beta, float))
 
 
 def is_normal(law):
@@ -297,10 +297,10 @@ def collapsed_bound(law, state, cells, hidden=(), size=COUNTS):
 
 def gamma_divergence(factor, shape, rate, log_rate):
     """KL of gamma factors from Ga(shape, R), where R enters by E[R] and E[log R] (§14), entry by entry."""
-    rates, log_rates = (np.broadcast_to(x, factor.shape.shape) for x in (rate, log_rate))
+    rates, log_rates = (np.broadcast_to(x, factor.alpha.shape) for x in (rate, log_rate))
     total = 0.0
-    for at in np.ndindex(factor.shape.shape):
-        a, b = float(factor.shape[at]), float(factor.rate[at])
+    for at in np.ndindex(factor.alpha.shape):
+        a, b = float(factor.alpha[at]), float(factor.beta[at])
         log_mean = float(digamma(a)) - log(b)
         total += -lgamma(a) + a * log(b) + (a - 1) * log_mean - a
         total += lgamma(shape) - shape * log_rates[at] - (shape - 1) * log_mean + rates[at] * a / b
@@ -397,6 +397,6 @@ def product_rate(state, i, j):
     """E[λ] and Var[λ] = Σ_k (E[a²]E[b²] − (E[a]E[b])²) of a cell of a Poisson factorization."""
     rows, cols = (side.data.weights for side in state.sides)
     a, b = gamma_mean(rows)[i], gamma_mean(cols)[j]
-    a2 = a**2 + (np.asarray(rows.shape) / np.asarray(rows.rate) ** 2)[i]
-    b2 = b**2 + (np.asarray(cols.shape) / np.asarray(cols.rate) ** 2)[j]
+    a2 = a**2 + (np.asarray(rows.alpha) / np.asarray(rows.beta) ** 2)[i]
+    b2 = b**2 + (np.asarray(cols.alpha) / np.asarray(cols.beta) ** 2)[j]
     return float(a @ b), float(np.sum(a2 * b2 - (a * b) ** 2))

@@ -92,8 +92,8 @@ def moved(array, at, h):
 def gamma_slopes(objective, state, factor, put):
     """Slopes by every log shape and log rate of a gamma factor; ``put(state, factor)`` places it."""
     found = []
-    for at in np.ndindex(factor.shape.shape):
-        for name in ("shape", "rate"):
+    for at in np.ndindex(factor.alpha.shape):
+        for name in ("alpha", "beta"):
             entry = getattr(factor, name)
             found.append(
                 objective.slope(

@@ -327,6 +327,20 @@ class Cells:
         """The same cells with the values ``f(values)``; `f` is called once with the whole array."""
         return self.with_values(f(self.values))
 
+    def __getitem__(self, places: Any) -> Cells:
+        """Some cells, by their places in row-major order or by a mask, on the same axes.
+
+        Examples
+        --------
+        >>> cells = Cells.from_arrays([0, 0, 1], [0, 1, 1], [1.0, 2.0, 3.0])
+        >>> cells[[0, 2]].values.tolist()
+        [1.0, 3.0]
+        """
+        mask = np.zeros(len(self), np.bool_)
+        chosen = places[0] if isinstance(places, tuple) else places  # scikit-learn asks for cells[places, ...]
+        mask[np.asarray(chosen)] = True
+        return self.select(mask)
+
     def select(self, mask: ArrayLike) -> Cells:
         """The cells where `mask` (one boolean per cell, row-major) is true, on the same axes."""
         return Cells(self._by[0].select(_as_mask(mask, (self.n_observed,))), self.rows, self.cols)

@@ -7,6 +7,7 @@ complete; or index arrays, for cells kept in another order (that of a file, say)
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,8 +102,14 @@ class EntryKFold:
     --------
     >>> from nmar.data import Cells, EntryKFold
     >>> cells = Cells.from_arrays([0, 0, 1, 1], [0, 1, 0, 1], [1.0, 2, 3, 4])
-    >>> [(len(train), len(test)) for train, test in EntryKFold(2, random_state=0).split(cells)]
+    >>> [(len(cells[train]), len(cells[test])) for train, test in EntryKFold(2, random_state=0).split(cells)]
     [(2, 2), (2, 2)]
+
+    Notes
+    -----
+    Made for scikit-learn's ``cross_val_score`` and ``GridSearchCV`` on Cells, whose entries are their cells. Held-out
+    cells count as missing there, since scikit-learn passes a fit its training part only; ``fit(hidden=…)`` takes them
+    out of the pattern (docs/theory.md, Prediction).
     """
 
     def __init__(self, n_splits: int = 5, shuffle: bool = True, random_state: int | None = None) -> None:
@@ -113,19 +120,29 @@ class EntryKFold:
         self.shuffle = shuffle
         self.random_state = random_state
 
-    def get_n_splits(self) -> int:
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Number of folds."""
         return self.n_splits
 
-    def split(self, cells: Cells) -> Iterator[tuple[Cells, Cells]]:
-        """Yield (train, test) for each fold, both on the axes of `cells`."""
-        n = len(cells)
+    def split(
+        self, X: Cells, y: Any = None, groups: Any = None
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield the positions of the training and of the test cells of each fold, in row-major order.
+
+        Parameters
+        ----------
+        X : cells; ``X[positions]`` are some of them, on the same axes
+        y, groups : ignored
+        """
+        if not isinstance(X, Cells):
+            raise TypeError(f"X is a {type(X).__name__}; EntryKFold splits nmar.Cells, not rows of a matrix")
+        n = len(X)
         if n < self.n_splits:
             raise ValueError(f"n_splits={self.n_splits} exceeds the {n} observed cells; lower it")
         order = np.random.default_rng(self.random_state).permutation(n) if self.shuffle else np.arange(n)
         for fold in np.array_split(order, self.n_splits):
             held_out = _mask(fold, n)
-            yield cells.select(~held_out), cells.select(held_out)
+            yield np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
 
 def _mask(places: NDArray[np.int64], n: int) -> NDArray[np.bool_]:

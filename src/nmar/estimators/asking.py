@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
 
 from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
@@ -25,6 +27,7 @@ class Asking:
     """Predictions from ``posterior_``."""
 
     posterior_: ask.Posterior
+    fold_in: Callable[..., Any]
     _seen: Cells
 
     def _fitted(self) -> ask.Posterior:
@@ -42,7 +45,12 @@ class Asking:
 
     def log_density(self, cells: Any, plugin: bool = False, unknown: Unknown = "error") -> Array:
         """log p(y | observed) of each cell, in row-major order."""
-        data = as_cells(cells)
+        data = self._read(cells)
+        if data is not cells and self._other_rows(data):
+            raise ValueError(
+                "cells are rows of a matrix that the model was not fitted to: where both have a value, they differ."
+                " Fold the rows in (fold_in, or score, which does it), or pass nmar.Cells, whose ids say which they are"
+            )
         rows, cols = data.pairs()
         model, i, j = self._positions(data.row_ids[rows], data.col_ids[cols], unknown)
         return ask.log_density(model, i, j, data.values, plugin)
@@ -62,8 +70,49 @@ class Asking:
         return each if per_cell else float(each.mean())
 
     def score(self, X: Any, y: None = None) -> float:
-        """Mean predictive log likelihood per observed cell."""
-        return self.log_likelihood(X)
+        """Mean predictive log likelihood per observed cell.
+
+        Parameters
+        ----------
+        X : Cells, or a matrix as in ``fit``
+            Cells are those of known rows and columns, by id. A matrix is either of the rows of the fit, or of other
+            rows: then each row's cells are cut into two halves at random, and each half is predicted from the other.
+        y : ignored
+        """
+        cells = self._read(X)
+        if cells is X or not self._other_rows(cells):
+            return self.log_likelihood(cells)
+        half = np.random.default_rng(0).permutation(len(cells)) % 2 == 0
+        parts = cells.select(half), cells.select(~half)
+        scores = [self.fold_in(given).log_density(asked) for given, asked in (parts, parts[::-1]) if len(asked)]
+        return float(np.concatenate(scores).mean())
+
+    def _read(self, X: Any, first: bool = False) -> Cells:
+        """Cells as they are; a matrix, checked, as cells whose ids are positions. ``first``: it is what is fitted."""
+        if isinstance(X, Cells):
+            if first:
+                self.n_features_in_ = X.shape[1]
+            return X
+        least = {"ensure_min_samples": 2, "ensure_min_features": 2} if first else {}
+        matrix = validate_data(
+            self, X, reset=first, accept_sparse=True, dtype="numeric", ensure_all_finite="allow-nan", **least
+        )
+        return as_cells(matrix)
+
+    def _other_rows(self, cells: Cells) -> bool:
+        """Whether the rows of a matrix are not those of the fit: there are more, or a cell of both has two values."""
+        known = self._fitted()
+        if cells.shape[0] != known.rows.size:
+            return True
+        seen = getattr(self, "_seen", None)
+        if seen is None:
+            raise ValueError(
+                "a matrix says by position which rows it holds, and a loaded model has no training cells to compare"
+                " them with; pass nmar.Cells with ids, or fold the rows in"
+            )
+        key, known_key = (np.ravel_multi_index(each.pairs(), each.shape) for each in (cells, seen))
+        _, here, there = np.intersect1d(key, known_key, assume_unique=True, return_indices=True)
+        return not np.array_equal(cells.values[here], seen.values[there])
 
     def predict_entries(
         self, rows: ArrayLike, cols: ArrayLike, return_std: bool = False, unknown: Unknown = "error"

@@ -9,12 +9,13 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 
 from nmar.data.cells import Cells
 from nmar.estimators.asking import Asking, as_cells
 from nmar.estimators.hooks import CallbackSupport, sweep_hooks, with_callbacks
 from nmar.estimators.learned import Learned
+from nmar.estimators.nested import NestedParameters
 from nmar.fit.callbacks import Callback, Control
 from nmar.fit.checkpoint import checkpoint as open_checkpoint
 from nmar.fit.finish import Fitted, Interrupted
@@ -35,7 +36,7 @@ OnInterrupt = Literal["raise", "keep"]
 ON_INTERRUPT = ("raise", "keep")
 
 
-class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
+class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParameters):
     """Coupled compound Poisson factorization: a model of the values and of which of them are observed.
 
     Unstored entries of a sparse matrix are *missing* here, not zero; a stored 0 is an observed 0.
@@ -182,7 +183,8 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
             the fit makes as many sweeps as did best there.
         hidden : cells known to be held out: neither observed nor missing
         callbacks : functions called after each sweep with a record (``iteration``, ``bound``, ``validation``,
-            ``seconds``, ``state``); one that returns True stops the fit
+            ``seconds``, ``state``, ``phase``); one that returns True stops the fit. ``phase`` is "search" while a
+            start or settings are looked for, then "fit"
         checkpoint : folder in which the run is kept, atomically, ``every`` so many sweeps and at the end
         every : sweeps between checkpoints
         resume : go on from the newest good checkpoint of the same cells and options, to bit-identical results;
@@ -206,8 +208,8 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
             if not (options.solver == "minibatch" or isinstance(options.solver, Minibatch)):
                 raise ValueError("a stream of batches needs solver='minibatch'")
             return self._learn(lambda: train_stream(X, options, control), None, on_interrupt)
-        cells = as_cells(X)
-        judging, away = (None if part is None else as_cells(part) for part in (valid, hidden))
+        cells = self._read(X, first=True)
+        judging, away = (None if part is None else self._read(part) for part in (valid, hidden))
         kept = open_checkpoint(checkpoint, every, resume, options, cells, judging, away)
 
         def learn() -> Fitted:
@@ -266,7 +268,7 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         fold in.
         """
         check_choice("on_interrupt", on_interrupt, ON_INTERRUPT)
-        cells = as_cells(X)
+        cells = self._read(X, first=not hasattr(self, "posterior_"))
         if not hasattr(self, "posterior_"):
             return self.fit(cells, on_interrupt=on_interrupt)
         if not hasattr(self, "_seen"):
@@ -297,7 +299,7 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
         """
         if axis not in ("rows", "cols"):
             raise ValueError(f"axis={axis!r}; use 'rows' or 'cols'")
-        cells = as_cells(X)
+        cells = self._read(X) if axis == "rows" else as_cells(X)
         model = clone(self)
         where = 0 if axis == "rows" else 1
         model.posterior_ = fold_in(self._fitted(), cells, where, n_jobs=self.n_jobs, backend=self.backend)
@@ -309,8 +311,19 @@ class CCPF(CallbackSupport, Learned, Asking, BaseEstimator):
 
     def transform(self, X: Any) -> Array:
         """Posterior mean factors of new rows given the fitted columns: (rows, rank). See :meth:`fold_in`."""
-        found = fold_in(self._fitted(), as_cells(X), 0, n_jobs=self.n_jobs, backend=self.backend)
+        known = self._fitted()
+        found = fold_in(known, self._read(X), 0, n_jobs=self.n_jobs, backend=self.backend)
         return loadings(found, 0)
+
+    @property
+    def _n_features_out(self) -> int:
+        return loadings(self._fitted(), 0).shape[1]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
 
     def _keep(self, fitted: Fitted) -> None:
         self.posterior_ = fitted.posterior

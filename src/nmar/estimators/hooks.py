@@ -34,6 +34,8 @@ def sweep_hooks(estimator: Any, sweeps: int) -> list[Callback]:
     context.call_on_fit_task_begin(estimator=estimator)
 
     def told(record: Record) -> bool:
+        if record.phase == "search":  # not among the sweeps that were announced
+            return False
         facts = {"bound": record.bound, "validation": record.validation, "seconds": record.seconds}
         task = context.subcontext(task_name="sweep")
         task.call_on_fit_task_begin(estimator=estimator, metadata=facts)

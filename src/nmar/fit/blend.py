@@ -17,9 +17,9 @@ def blend(old: Side, target: Side, step: float, law: Law) -> Side:
     """Move natural parameters a fraction ``step`` to the target; activities are exact given the weights."""
     if step == 1.0:
         return target
-    dtype = old.pattern.weights.shape.dtype
+    dtype = old.pattern.weights.alpha.dtype
     weights = old.pattern.weights.blend(target.pattern.weights, step)
-    weights = replace(weights, shape=weights.shape.astype(dtype), rate=weights.rate.astype(dtype))
+    weights = replace(weights, alpha=weights.alpha.astype(dtype), beta=weights.beta.astype(dtype))
     return Side(PatternSide(weights, law.pattern.activity(weights)), old.data.blend(target.data, step))
 
 

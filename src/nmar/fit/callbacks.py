@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from nmar.fit.run import Fit, Progress, Schedule, Stop, run
 from nmar.models.context import Context
@@ -24,6 +24,7 @@ class Record:
     validation : predictive log likelihood of the validation cells, or None
     seconds : since the fit began
     state : the variational factors and shared parameters, immutable
+    phase : "fit", or "search" while a start or settings are looked for: short runs, each counted from 1
     """
 
     iteration: int
@@ -31,16 +32,18 @@ class Record:
     validation: float | None
     seconds: float
     state: State
+    phase: Literal["search", "fit"] = "fit"
 
 
 Callback = Callable[[Record], Any]  # returning True stops the fit
 
 
-def record(progress: Progress) -> Record:
+def record(progress: Progress, phase: Literal["search", "fit"] = "fit") -> Record:
     """The last sweep as callbacks see it."""
     trace = progress.trace
     validation = trace.valid[-1] if trace.valid else None
-    return Record(trace.iterations, trace.bound[-1], validation, trace.seconds[-1], progress.state.bare().copy())
+    state = progress.state.bare().copy()
+    return Record(trace.iterations, trace.bound[-1], validation, trace.seconds[-1], state, phase)
 
 
 class Control:
@@ -53,11 +56,11 @@ class Control:
         self._callbacks = tuple(callbacks)
         self._reason: str | None = None
 
-    def tell(self, progress: Progress) -> None:
+    def tell(self, progress: Progress, phase: Literal["search", "fit"] = "fit") -> None:
         """Call every callback with the last sweep; one that returns True asks to stop."""
         if not self._callbacks:
             return
-        told = record(progress)
+        told = record(progress, phase)
         if any([callback(told) is True for callback in self._callbacks]):  # each is called, whatever others say
             self._reason = self._reason or "callback"
 

@@ -231,7 +231,7 @@ def _rates(u: Array, v: Array, cells: Any) -> Array:
 def _gammas(state: State) -> list[Array]:
     """Shapes and rates of both pattern sides, (2, lines, K)."""
     weights = [side.pattern.weights for side in state.sides]
-    return [np.array([w.shape, w.rate], np.float64) for w in weights]
+    return [np.array([w.alpha, w.beta], np.float64) for w in weights]
 
 
 def _lines(state: State, law: Law) -> list[Array]:
@@ -239,7 +239,7 @@ def _lines(state: State, law: Law) -> list[Array]:
     found = []
     for axis, side in enumerate(state.sides):
         if isinstance(law.data, Product):
-            found.append(np.array([side.data.weights.shape, side.data.weights.rate], np.float64))
+            found.append(np.array([side.data.weights.alpha, side.data.weights.beta], np.float64))
             continue
         free = np.array(law.data.axes[axis].free, np.bool_)  # type: ignore[attr-defined]
         precision = np.where(free, 1.0 / np.where(free, side.data.spread, 1.0), 0.0)
@@ -251,7 +251,7 @@ def _sides(state: State, law: Law, arrays: list[Array]) -> tuple[Side, Side]:
     """The state's sides from natural parameters."""
     sides = []
     for axis, side in enumerate(state.sides):
-        dtype = side.pattern.weights.shape.dtype
+        dtype = side.pattern.weights.alpha.dtype
         weights = GammaFactor(*(part.astype(dtype) for part in arrays[axis]))
         pattern = PatternSide(weights, law.pattern.activity(weights))
         first, second = arrays[2 + axis]

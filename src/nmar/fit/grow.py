@@ -147,7 +147,7 @@ def _resumed(posterior: Posterior, job: Job) -> tuple[Observed, Progress]:
     for axis, side in enumerate(state.sides):
         known = law.data.known_lines(axis)
         if known is not None:  # covariates are standardised over all lines
-            lines = np.arange(len(side.pattern.weights.shape))
+            lines = np.arange(len(side.pattern.weights.alpha))
             state = state.with_side(axis, replace(side, data=known.take(lines)))
     longer = grown(replace(posterior, state=state), job)
     observed = observe(job.cells, law, job.hidden, state.shared.units, law.dtype)

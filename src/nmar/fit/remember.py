@@ -25,7 +25,7 @@ class BatchSums:
         """No batch visited yet."""
         law = context.law
         axis = 1 - law.lead
-        lines = len(state.sides[axis].pattern.weights.shape)
+        lines = len(state.sides[axis].pattern.weights.alpha)
         sizes = view(state.sides[axis].take(slice(0, 1)), axis, law, state.shared, context.kernels).sizes
         exposed = np.zeros(exposure(axis, state, law, context.observed.hidden).shape)
         pattern, linear, quadratic = (np.zeros((lines, size)) for size in sizes)

@@ -62,9 +62,10 @@ class Job:
         return None if limit is None else max(limit - self.seconds, 0.0)
 
     def show(self, progress: Progress) -> Progress:
-        """Tell the progress bar of a sweep that looks for a start or for settings."""
+        """Tell the progress bar and the callbacks of a sweep that looks for a start or for settings."""
         if self.watch is not None:
             self.watch(progress.trace, progress.state)
+        self.control.tell(progress, "search")
         return progress
 
     def context(self, law: Law, observed: Observed) -> Context:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -38,11 +39,6 @@ def check_cells(cells: Cells) -> None:
         raise ValueError("cells is empty: no observed cell to learn from")
     if min(cells.shape) < 2:
         raise ValueError(f"cells has shape {cells.shape}; at least two rows and two columns are needed")
-    if cells.n_observed == cells.shape[0] * cells.shape[1]:
-        raise ValueError(
-            "all cells are observed, so there is no missingness to model; use a plain factorization, or pass the"
-            " full shape so that absent rows and columns count as missing"
-        )
 
 
 def train(
@@ -84,6 +80,7 @@ def _train(
 ) -> Fitted:
     """:func:`train`, but an interrupted fit is returned."""
     check_cells(cells)
+    options = _coupled_to_something(cells, options)
     control = control or Control()
     if options.linkage == "auto":
         return _choose_linkage(cells, options, valid, hidden, (watch, control, keep))
@@ -95,6 +92,19 @@ def _train(
         if options.linkage == "two-stage":
             return _two_stage(job)
         return _fit(job)
+
+
+def _coupled_to_something(cells: Cells, options: Options) -> Options:
+    """The options, or those of the ignorable model where no cell is missing, with a warning."""
+    if cells.n_observed < cells.shape[0] * cells.shape[1]:
+        return options
+    warnings.warn(
+        "all cells are observed, so there is no missingness to model: the ignorable model is fitted. Pass the full"
+        " shape if absent rows and columns are missing, or hidden= for cells that are held out",
+        UserWarning,
+        stacklevel=5,
+    )
+    return replace(options, linkage="ignorable", control=False, trust=1.0)
 
 
 def fixed_seed(seed: Any) -> Any:

@@ -19,7 +19,7 @@ def exposure(axis: int, state: State, law: Law, hidden: Cells | None) -> Array:
     total = trust * other.column_sums
     if hidden is not None and hidden.n_observed:
         return total - trust * hidden_sums(hidden, axis, other.mean)
-    lines_here = len(state.sides[axis].pattern.weights.shape)
+    lines_here = len(state.sides[axis].pattern.weights.alpha)
     return np.broadcast_to(total, (lines_here, len(total))) if more else total
 
 

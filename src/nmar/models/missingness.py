@@ -54,7 +54,7 @@ class PatternSide:
 
     def empty(self, empty: Callable[..., Array]) -> PatternSide:
         """A side like this one in uninitialised arrays, with its table."""
-        (lines, factors), dtype = self.weights.shape.shape, self.weights.shape.dtype
+        (lines, factors), dtype = self.weights.alpha.shape, self.weights.alpha.dtype
         shape, rate, logs = (empty((lines, factors), dtype) for _ in range(3))
         geometric = aligned(lines, factors, dtype, empty)  # as kernels read it
         activity_shape, activity_rate = (empty((lines,), dtype) for _ in range(2))
@@ -70,7 +70,7 @@ class PatternSide:
         """The same side with its table."""
         if self.geometric is not None:
             return self
-        return PatternSide(self.weights, self.activity, *kernels.tabulate(self.weights.shape, self.weights.rate))
+        return PatternSide(self.weights, self.activity, *kernels.tabulate(self.weights.alpha, self.weights.beta))
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Pattern:
 
     def activity(self, weights: GammaFactor) -> GammaFactor:
         """q(r): α^r = ρ + Kη, β^r = ϱ + Σ_k E[u_ik]."""
-        dtype, total = weights.shape.dtype, weights.mean.sum(axis=1, dtype=np.float64)
+        dtype, total = weights.alpha.dtype, weights.mean.sum(axis=1, dtype=np.float64)
         shape = np.full(len(total), self._activity_shape, dtype)
         return GammaFactor(shape, (self.activity_rate + total).astype(dtype))
 
@@ -134,9 +134,9 @@ class Pattern:
         """
         active, table, weights = side.activity.mean.astype(np.float64), GammaTable(*new.table), new.weights
         update = GammaUpdate(allocated, np.atleast_2d(exposure), active, self.shape)
-        kernels.update_gamma(update, weights.shape, weights.rate, table)
-        new.activity.shape[:] = self._activity_shape
-        new.activity.rate[:] = self.activity_rate + table.totals[:, 2]
+        kernels.update_gamma(update, weights.alpha, weights.beta, table)
+        new.activity.alpha[:] = self._activity_shape
+        new.activity.beta[:] = self.activity_rate + table.totals[:, 2]
 
     def learned_shape(self, side: PatternSide) -> float:
         """η that maximises the bound given a side's factors, with log η ~ N(log SHAPE, 1).
@@ -144,7 +144,7 @@ class Pattern:
         The root of nK(mean E[log r] + mean E[log u] − ψ(η)) η = log η − log SHAPE, by bisection: the left side less the
         right one falls in log η.
         """
-        count = side.weights.shape.size
+        count = side.weights.alpha.size
         totals = side.weights.totals if side.totals is None else side.totals
         level = float(side.activity.log_mean.mean()) + float(totals[:, 1].sum()) / count
         low, high = np.log(SHAPES)

@@ -180,11 +180,11 @@ class ClusterModel(DataModel):
             half = 0.5 if self.likelihood == "gaussian" else 1.0
             logits = shared.log_weights + found.linear - half * found.quadratic
             return Assignment(softmax(logits).astype(side.probability.dtype))
-        dtype = (side.mean if self.likelihood == "gaussian" else side.shape).dtype
+        dtype = (side.mean if self.likelihood == "gaussian" else side.alpha).dtype
         new = self._profile(found.linear, found.quadratic, shared)
         if self.likelihood == "gaussian":
             return NormalProfile(new.mean.astype(dtype), new.variance.astype(dtype))
-        return GammaFactor(new.shape.astype(dtype), new.rate.astype(dtype))
+        return GammaFactor(new.alpha.astype(dtype), new.beta.astype(dtype))
 
     def _profile(self, linear: Array, quadratic: Array, shared: MixtureShared) -> Any:
         """1/s = 1/ρ + Σ r ω, m̂ = s(η/ρ + Σ r ωt); Poisson: shape a₀ + Σ r y, rate b₀ + Σ r ε."""

@@ -130,14 +130,14 @@ class Product(DataModel):
         return ProductSide(GammaFactor(np.ones((n, self.rank)), np.ones((n, self.rank))), None)
 
     def _scale(self, weights: GammaFactor) -> GammaFactor:
-        shape = np.full(len(weights.shape), self.scale_shape + self.rank * self.shape)
+        shape = np.full(len(weights.alpha), self.scale_shape + self.rank * self.shape)
         rate = self.scale_rate + weights.mean.sum(axis=1)
-        return GammaFactor(shape.astype(weights.shape.dtype), rate.astype(weights.shape.dtype))
+        return GammaFactor(shape.astype(weights.alpha.dtype), rate.astype(weights.alpha.dtype))
 
     def features(self, side: ProductSide, axis: int, shared: None) -> Features:
         """exp E[log a] (its largest entry per line taken out) and E[a]."""
         if side.scale is None:
-            ones = np.ones_like(side.weights.shape)
+            ones = np.ones_like(side.weights.alpha)
             return Features(ones, ones, np.zeros(len(ones), ones.dtype))
         logs = side.weights.log_mean
         top = logs.max(axis=1)
@@ -147,7 +147,7 @@ class Product(DataModel):
         """shape = prior + Σ y ϕ, rate = E[scale] + Σ_observed E[φ] E[b]: errata F4."""
         if side.scale is None:
             return side
-        dtype = side.weights.shape.dtype
+        dtype = side.weights.alpha.dtype
         rate = side.scale.mean[:, None].astype(np.float64) + found.quadratic
         weights = GammaFactor((self.shape + found.linear).astype(dtype), rate.astype(dtype))
         return ProductSide(weights, self._scale(weights))
@@ -162,7 +162,7 @@ class Product(DataModel):
     @staticmethod
     def _moments(side: ProductSide) -> tuple[Array, Array]:
         if side.scale is None:
-            return side.weights.shape, np.zeros_like(side.weights.shape)
+            return side.weights.alpha, np.zeros_like(side.weights.alpha)
         return side.weights.mean.astype(np.float64), side.weights.variance.astype(np.float64)
 
     def prior_line(self, axis: int, side: ProductSide, shared: None) -> ProductSide:

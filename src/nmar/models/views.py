@@ -92,7 +92,7 @@ def _tabulated(side: PatternSide, context: Context) -> PatternSide:
     if side.geometric is not None:
         return side
     new = replace(side.empty(np.empty), weights=side.weights, activity=side.activity)
-    context.by_line(_tabulate_piece, (side, new, context.kernels), len(side.weights.shape))
+    context.by_line(_tabulate_piece, (side, new, context.kernels), len(side.weights.alpha))
     return new
 
 
@@ -104,10 +104,10 @@ def _tabulate_piece(common: tuple[PatternSide, PatternSide, Kernels], piece: tup
 
 def expected_weights(side: PatternSide, axis: int, context: Context) -> Array:
     """E[v] of a side as the kernels add it up: each line filled up with zeros to whole vectors."""
-    shape = side.weights.shape
+    shape = side.weights.alpha
     memory = _memory(context, ("means", axis)) or np.empty
     made = aligned(len(shape), padded(shape.shape[1]), shape.dtype, memory)
-    context.by_line(_divide_piece, (made, shape, side.weights.rate), len(shape))
+    context.by_line(_divide_piece, (made, shape, side.weights.beta), len(shape))
     return made
 
 

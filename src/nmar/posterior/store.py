@@ -21,7 +21,7 @@ from nmar.data.axis import Axis
 from nmar.prob.families import FAMILIES, Family
 
 FORMAT = "nmar-model"
-VERSION = 1
+VERSION = 2  # 2: gamma factors are alpha and beta
 
 
 Record = TypeVar("Record", bound=type)

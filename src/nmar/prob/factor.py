@@ -59,31 +59,31 @@ def _one_by_one(task: Callable[[Any, Any], Array], common: Any, parts: Iterable[
 
 @dataclass(frozen=True, eq=False)
 class GammaFactor(Summed):
-    """Independent gamma distributions: ``q(u) = Ga(shape, rate)``, elementwise.
+    """Independent gamma distributions: ``q(u) = Ga(alpha, beta)``, elementwise.
 
     Attributes
     ----------
-    shape, rate : arrays of one shape
-        The paper's α and β.
+    alpha, beta : arrays of one shape
+        Shapes and rates of the distributions, the paper's α and β.
     """
 
-    shape: Array  # q(u_ik) = Ga(shape, rate); paper α^u
-    rate: Array  # paper β^u
+    alpha: Array  # paper α^u
+    beta: Array  # paper β^u
 
     @property
     def mean(self) -> Array:
         """E[u]."""
-        return self.shape / self.rate
+        return self.alpha / self.beta
 
     @property
     def log_mean(self) -> Array:
         """E[log u] = ψ(α) − log β."""
-        return psi(self.shape) - np.log(self.rate)
+        return psi(self.alpha) - np.log(self.beta)
 
     @property
     def variance(self) -> Array:
         """Var[u]."""
-        return self.shape / self.rate**2
+        return self.alpha / self.beta**2
 
     @property
     def column_sums(self) -> Array:
@@ -92,34 +92,34 @@ class GammaFactor(Summed):
 
     @property
     def _lines(self) -> int:
-        return len(self.shape)
+        return len(self.alpha)
 
     def _part(self, piece: tuple[int, int]) -> Array:
         lines = slice(*piece)
-        return np.asarray(np.sum(self.shape[lines] / self.rate[lines], axis=0, dtype=np.float64))
+        return np.asarray(np.sum(self.alpha[lines] / self.beta[lines], axis=0, dtype=np.float64))
 
     @property
     def totals(self) -> Array:
         """Over the last axis: Σ E[log q(u)], Σ E[log u] and Σ E[u] of each line; float64 whatever the storage."""
-        a, b = self.shape.astype(np.float64), self.rate.astype(np.float64)
+        a, b = self.alpha.astype(np.float64), self.beta.astype(np.float64)
         log_mean = psi(a) - np.log(b)
         of_itself = a * np.log(b) - gammaln(a) + (a - 1.0) * log_mean - a
         return np.stack([each.sum(axis=-1) for each in (of_itself, log_mean, a / b)], axis=-1)
 
     def divergence(self, shape: float, rate: Array | float, log_rate: Array | float) -> float:
         """KL(q ‖ Ga(shape, ϱ)) summed, the prior's rate ϱ entering by its E[ϱ] and E[log ϱ] (theory.md, Bound)."""
-        lines = GammaFactor(self.shape[..., None], self.rate[..., None])
+        lines = GammaFactor(self.alpha[..., None], self.beta[..., None])
         return gamma_divergence(lines.totals, 1, shape, rate, log_rate)
 
     def blend(self, target: GammaFactor, step: float) -> GammaFactor:
-        """Move natural parameters (shape and rate are affine in them) a fraction ``step`` to ``target``."""
+        """Move natural parameters (alpha and beta are affine in them) a fraction ``step`` to ``target``."""
         return GammaFactor(
-            (1.0 - step) * self.shape + step * target.shape, (1.0 - step) * self.rate + step * target.rate
+            (1.0 - step) * self.alpha + step * target.alpha, (1.0 - step) * self.beta + step * target.beta
         )
 
     def take(self, lines: Lines) -> GammaFactor:
         """The factor of the chosen lines."""
-        return GammaFactor(self.shape[lines], self.rate[lines])
+        return GammaFactor(self.alpha[lines], self.beta[lines])
 
 
 def gamma_divergence(totals: Array, size: int, shape: float, rate: Array | float, log_rate: Array | float) -> float:
