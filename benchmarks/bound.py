@@ -19,10 +19,10 @@ import numpy as np
 
 from benchmarks.problems import SHAPES, simulated
 from nmar import CCPF, Cells, PatternOnly
-from nmar.kernels.cpu_base import entry
-from nmar.kernels.cpu_gamma import gamma_moments, tabulate_lines
-from nmar.kernels.cpu_math import storage_exp, storage_log, sum_of_logs
-from nmar.kernels.cpu_workspace import gamma_workspace
+from nmar.kernels.numba.base import entry
+from nmar.kernels.numba.gamma import gamma_moments, tabulate_lines
+from nmar.kernels.numba.math import storage_exp, storage_log, sum_of_logs
+from nmar.kernels.numba.workspace import gamma_workspace
 
 
 @entry

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import nmar
-from nmar.fit.schedule import Minibatch
+from nmar.fit.solvers.schedule import Minibatch
 
 
 def child(folder: str, solver: str) -> None:

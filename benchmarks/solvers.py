@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.problems import PROBLEMS
 from nmar import CCPF, Cells, Factorization, Linear, simulate
-from nmar.fit.entrywise import Entrywise
+from nmar.fit.solvers.entrywise import Entrywise
 from nmar.posterior.posterior import Posterior, log_density
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nmar import CCPF, Cells, Factorization
-from nmar.fit.schedule import Minibatch
+from nmar.fit.solvers.schedule import Minibatch
 
 COLUMNS, PER_ROW, RANK = 2000, 100, 5
 

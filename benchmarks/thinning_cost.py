@@ -18,8 +18,8 @@ import numpy as np
 from benchmarks.problems import PROBLEMS, SHAPES, simulated
 from nmar import Cells, Factorization, Free
 from nmar.fit.executor import threads
-from nmar.fit.run import sweep
-from nmar.fit.start import begin
+from nmar.fit.loop.run import sweep
+from nmar.fit.problem import begin
 from nmar.kernels.choose import choose
 from nmar.models.buffers import LineBuffers
 from nmar.models.context import Context

@@ -31,8 +31,8 @@ _PUBLIC = {
     "Geometric": "nmar.prob.linkage",
     "Free": "nmar.prob.linkage",
     "CCPF": "nmar.estimators.ccpf",
-    "Minibatch": "nmar.fit.schedule",
-    "Entrywise": "nmar.fit.entrywise",
+    "Minibatch": "nmar.fit.solvers.schedule",
+    "Entrywise": "nmar.fit.solvers.entrywise",
     "load": "nmar.estimators.ccpf",
     "register": "nmar.fit.checkpoint",  # by then all records of the library are registered themselves
     "compare": "nmar.report.compare",

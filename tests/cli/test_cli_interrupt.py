@@ -11,7 +11,7 @@ import pytest
 
 import nmar
 from nmar.cli.main import main
-from nmar.fit.run import FullSweeps
+from nmar.fit.loop.run import FullSweeps
 
 pytestmark = pytest.mark.usefixtures("ctrl_c_is_heard")
 

@@ -15,7 +15,7 @@ from problems import CONSTANTS
 from sklearn.linear_model import LinearRegression
 
 import nmar
-import nmar.fit.start
+import nmar.fit.problem
 from nmar.fit.foldin import fold_in
 
 pytestmark = pytest.mark.slow  # see CONTRIBUTING.md
@@ -75,7 +75,7 @@ def grown_and_fresh(name, monkeypatch, sweeps, **settings):
     grown = model_of(name, FIRST, max_iter=sweeps, **settings).fit(first)
     units = grown.posterior_.units
     grown.set_params(data=data_of(name, SHAPE)).partial_fit(cells, sweeps=sweeps)
-    monkeypatch.setattr(nmar.fit.start, "units_of", lambda *given: units)
+    monkeypatch.setattr(nmar.fit.problem, "units_of", lambda *given: units)
     return grown, model_of(name, max_iter=sweeps, **settings).fit(cells)
 
 

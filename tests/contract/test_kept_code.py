@@ -6,14 +6,16 @@ import pkgutil
 from numba.core import caching
 from numba.core.dispatcher import Dispatcher
 
-from nmar import kernels
-from nmar.kernels import cpu_base
-from nmar.kernels.cpu_base import KernelCache, entry
-from nmar.kernels.cpu_loops import expect_loop
+from nmar.kernels import numba as kernels
+from nmar.kernels.numba import base as cpu_base
+from nmar.kernels.numba.base import KernelCache, entry
+from nmar.kernels.numba.loops import expect_loop
 
 
 def all_compiled():
-    modules = [importlib.import_module(each.name) for each in pkgutil.iter_modules(kernels.__path__, "nmar.kernels.")]
+    modules = [
+        importlib.import_module(each.name) for each in pkgutil.iter_modules(kernels.__path__, "nmar.kernels.numba.")
+    ]
     found = [value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)]
     return [*found, *(expect_loop(None, 0, thinned) for thinned in (False, True))]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import nmar
-from nmar.fit.start import begin
-from nmar.kernels import cpu
+from nmar.fit.problem import begin
+from nmar.kernels.numba import kernels as cpu
 from nmar.kernels.spec import GammaTable, GammaUpdate, NormalPrior
 from nmar.models.cell_law import cell_law
 from nmar.models.missingness import Pattern

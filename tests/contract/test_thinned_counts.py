@@ -1,4 +1,4 @@
-"""Counts of observed cells with s from 1 to 256 events for each recorded one, at rates from 1e-30 to 1e4 (§13, §23).
+"""Counts of observed cells with s from 1 to 256 events for each recorded one, at rates from 1e-30 to 1e4 (13, 23).
 
 Counts are enumerated as far as their law goes, millions of them at the largest rate: term by term from the mode
 outwards by the ratio of neighbours, so that no large logarithms cancel.

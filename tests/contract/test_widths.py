@@ -1,13 +1,14 @@
-"""Loops compiled for the widths of their lines and the loop for all give the same numbers (kernels/cpu_columns.py)."""
+"""Loops compiled for the widths of their lines and the loop for all of them give the same numbers."""
 
 import numpy as np
 import pytest
 import test_kernels
 from test_kernels import Case, block_of, crossing_of
 
-from nmar.kernels import cpu, cpu_columns
-from nmar.kernels.cpu_columns import columns_of, constants
-from nmar.kernels.cpu_loops import add_loop, expect_loop, statistics_loop
+from nmar.kernels.numba import columns as cpu_columns
+from nmar.kernels.numba import kernels as cpu
+from nmar.kernels.numba.columns import columns_of, constants
+from nmar.kernels.numba.loops import add_loop, expect_loop, statistics_loop
 from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, VECTOR, Lines, NormalPrior, aligned
 
 pytestmark = pytest.mark.slow  # see CONTRIBUTING.md

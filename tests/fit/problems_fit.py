@@ -9,7 +9,7 @@ import numpy as np
 
 import nmar
 from nmar.fit.executor import Serial
-from nmar.fit.start import Problem, begin
+from nmar.fit.problem import Problem, begin
 from nmar.kernels.choose import choose
 from nmar.models.context import Context
 from nmar.models.missingness import Pattern

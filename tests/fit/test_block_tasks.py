@@ -14,10 +14,10 @@ from sklearn.linear_model import Ridge
 
 import nmar
 from nmar.fit.executor import Serial, Threads
-from nmar.fit.run import FullSweeps, Progress, run
-from nmar.fit.schedule import Batches, Minibatch
-from nmar.fit.start import begin
-from nmar.fit.stop import StopRule
+from nmar.fit.loop.run import FullSweeps, Progress, run
+from nmar.fit.loop.stop import StopRule
+from nmar.fit.problem import begin
+from nmar.fit.solvers.schedule import Batches, Minibatch
 from nmar.kernels.choose import choose
 from nmar.models import half_sweep as halves
 from nmar.models.context import Context

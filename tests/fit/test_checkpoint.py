@@ -13,8 +13,8 @@ import pytest
 from problems_fit import SETTINGS, cells_of, same
 
 import nmar
-from nmar.fit.entrywise import Entrywise
-from nmar.fit.schedule import Minibatch
+from nmar.fit.solvers.entrywise import Entrywise
+from nmar.fit.solvers.schedule import Minibatch
 
 COMMON = dict(factors=3, random_state=0, tol=0.0)
 SOLVERS = {
@@ -146,7 +146,7 @@ def test_bad_arguments_are_refused(tmp_path):
 CHILD = """
 import sys
 import nmar
-from nmar.fit.schedule import Minibatch
+from nmar.fit.solvers.schedule import Minibatch
 cells, _ = nmar.simulate(shape=(60, 40), data=nmar.Factorization(2), linkage=nmar.Linear(0.2), density=0.25, seed=0)
 solver = Minibatch(batch_size=20, passes=80) if sys.argv[2] == "minibatch" else "batch"
 model = nmar.CCPF(nmar.Factorization(2), factors=3, linkage="free", random_state=0, tol=0.0, max_iter=80, solver=solver)

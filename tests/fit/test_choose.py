@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import nmar
-from nmar.fit.choose import ranked, trusts
 from nmar.fit.options import Options
+from nmar.fit.search.choose import ranked, trusts
 from nmar.fit.train import train
 
 FALLING = tuple(np.exp(-2.5 * np.linspace(0.0, 1.0, 15)))

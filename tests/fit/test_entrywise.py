@@ -7,9 +7,9 @@ import pytest
 from problems_fit import SETTINGS, around, cells_of, same, start
 
 import nmar
-from nmar.fit.entrywise import Entrywise, Visits, _gammas, _lines
-from nmar.fit.run import Progress, run
-from nmar.fit.stop import StopRule
+from nmar.fit.loop.run import Progress, run
+from nmar.fit.loop.stop import StopRule
+from nmar.fit.solvers.entrywise import Entrywise, Visits, _gammas, _lines
 from nmar.models.half_sweep import half_sweep
 
 # steps of the paper's size need millions of visits: larger ones serve a small test
@@ -61,7 +61,7 @@ def expected_targets(problem):
     arrays, seen = [*_gammas(state), *_lines(state, law)], tuple(np.zeros(n) for n in (*shape, *shape))
     before = [part.copy() for part in arrays]
     places = np.setdiff1d(np.arange(shape[0] * shape[1]), visits.away)
-    visits._visit(places, arrays, seen, law, shared, shared.linkage.table(200))
+    visits._visit(places, arrays, seen, around(problem), shared, shared.linkage.table(200))
     for axis in (0, 1):
         line = places // shape[1] if axis == 0 else places % shape[1]
         visited = np.bincount(line, minlength=shape[axis])[:, None]
@@ -135,3 +135,10 @@ def test_counts_of_visits_follow_the_seed_not_the_threads():
     ).fit(train)
     assert same(one.posterior_.state, two.posterior_.state)
     assert np.isfinite(one.bound_trace_).all()
+
+
+def test_a_backend_that_has_no_visits_says_so():
+    cells = cells_of(SETTINGS["diagonal"])
+    model = nmar.CCPF(SETTINGS["diagonal"], "linear", factors=2, solver="entrywise", backend="reference", max_iter=1)
+    with pytest.raises(NotImplementedError, match="backend='reference' has no visit_normal"):
+        model.fit(cells)

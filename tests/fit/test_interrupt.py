@@ -11,7 +11,7 @@ from problems_fit import SETTINGS, cells_of, same
 
 import nmar
 from nmar.fit.executor import Serial, threads
-from nmar.fit.schedule import Minibatch
+from nmar.fit.solvers.schedule import Minibatch
 
 pytestmark = pytest.mark.usefixtures("ctrl_c_is_heard")
 
@@ -148,14 +148,14 @@ def test_growth_is_interrupted_alike(cells, monkeypatch):
     first, more = cells.take_rows(np.arange(40)), cells.take_rows(np.arange(40, 60))
     model = nmar.CCPF(**PLAIN).fit(first)
     sweeps = CtrlC(monkeypatch, after=-1)
-    plain, calls = nmar.fit.run.FullSweeps.advance, []
+    plain, calls = nmar.fit.loop.run.FullSweeps.advance, []
 
     def advance(*given):
         calls.append(1)
         sweeps.armed = len(calls) == 3
         return plain(*given)
 
-    monkeypatch.setattr(nmar.fit.run.FullSweeps, "advance", advance)
+    monkeypatch.setattr(nmar.fit.loop.run.FullSweeps, "advance", advance)
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(more)
     assert (model.stop_reason_, model.n_iter_) == ("interrupted", 2)

@@ -7,12 +7,12 @@ import pytest
 from problems_fit import PARTLY, SETTINGS, around, cells_of, same, start
 
 import nmar
-from nmar.fit.align import align
-from nmar.fit.remember import BatchSums
-from nmar.fit.run import BatchStep, Memory, Progress, _bound, run, sweep_batch
-from nmar.fit.schedule import Batches, Minibatch, leading_part
-from nmar.fit.start import observe
-from nmar.fit.stop import StopRule
+from nmar.fit.loop.align import align
+from nmar.fit.loop.run import BatchStep, Memory, Progress, _bound, run, sweep_batch
+from nmar.fit.loop.stop import StopRule
+from nmar.fit.problem import observe
+from nmar.fit.solvers.remember import BatchSums
+from nmar.fit.solvers.schedule import Batches, Minibatch, leading_part
 from nmar.models.bound import bound
 from nmar.models.context import Context
 from nmar.models.half_sweep import half_sweep

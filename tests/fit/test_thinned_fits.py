@@ -12,7 +12,7 @@ from scipy.special import gammaln
 import nmar
 from nmar.fit.executor import Serial
 from nmar.fit.foldin import fold_in
-from nmar.fit.start import known_density, observe
+from nmar.fit.problem import known_density, observe
 from nmar.kernels.choose import choose
 from nmar.models.bound import bound
 from nmar.models.context import Context

@@ -9,8 +9,8 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import nmar
-from nmar.fit.entrywise import Entrywise
-from nmar.fit.schedule import Minibatch
+from nmar.fit.solvers.entrywise import Entrywise
+from nmar.fit.solvers.schedule import Minibatch
 
 SHAPE = (16, 11)
 RNG = np.random.default_rng(5)

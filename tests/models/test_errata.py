@@ -1,4 +1,4 @@
-"""The paper's printed forms that are wrong, each beside the form used here (theory §11)."""
+"""The paper's printed forms that are wrong, each beside the form used here (theory 11)."""
 
 from dataclasses import replace
 
@@ -149,7 +149,7 @@ def test_f4_exposure_of_the_poisson_is_the_mean_linkage(link):
 
 @pytest.mark.parametrize("link", ["linear", "exponential"])
 def test_statistics_of_before_the_update_are_no_optimum(link):
-    """Theory §5: the M-step needs n-vectors taken after the side's own update, q(n) held."""
+    """Theory 5: the M-step needs n-vectors taken after the side's own update, q(n) held."""
     started = problem("full", LEARNED[link], seed=7)
     state = advanced(started, 2)
     objective = Objective(started, state, COUNTS)

@@ -12,8 +12,8 @@ from scipy.special import gammaln
 
 import nmar
 from nmar.fit.executor import Serial
-from nmar.fit.run import sweep
-from nmar.fit.start import begin
+from nmar.fit.loop.run import sweep
+from nmar.fit.problem import begin
 from nmar.kernels import reference
 from nmar.kernels.choose import choose
 from nmar.models.block import with_functions

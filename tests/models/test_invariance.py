@@ -8,8 +8,8 @@ from problems import FIXED, FIXED_MEAN, LEARNED, LEARNED_MEAN, MODELS, THINNED, 
 
 from nmar.data.cells import Cells
 from nmar.fit.executor import Serial, threads
-from nmar.fit.run import sweep
-from nmar.fit.start import begin
+from nmar.fit.loop.run import sweep
+from nmar.fit.problem import begin
 from nmar.kernels.choose import choose
 from nmar.models import half_sweep as halves
 from nmar.models.bound import bound

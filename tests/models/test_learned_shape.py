@@ -8,8 +8,8 @@ from problems import LEARNED, MODELS, small_cells
 
 import nmar
 from nmar.fit.executor import Serial
-from nmar.fit.run import sweep
-from nmar.fit.start import begin
+from nmar.fit.loop.run import sweep
+from nmar.fit.problem import begin
 from nmar.kernels.choose import choose
 from nmar.models.bound import bound
 from nmar.models.context import Context

@@ -1,4 +1,4 @@
-"""The bound never falls: not in a separate update with q(n) held, not between half sweeps (theory §14)."""
+"""The bound never falls: not in a separate update with q(n) held, not between half sweeps (theory 14)."""
 
 from itertools import pairwise
 

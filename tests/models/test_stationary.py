@@ -1,4 +1,4 @@
-"""Right after each update the bound with q(n) held is flat in what was updated (theory §14).
+"""Right after each update the bound with q(n) held is flat in what was updated (theory 14).
 
 Slopes are central differences of the bound by enumeration. A monotone bound does not catch a wrong
 denominator; a slope does.

@@ -2,8 +2,8 @@
 
 Nothing here uses the library's computations: records of a law and a state are only read, counts are
 enumerated n = 1 … ``COUNTS`` with log-sum-exp, sums over cells and factors are plain loops. Clarity over
-speed. Section numbers are those of the theory page (MATH.md): §2 and §14 the bound, §16 the Gaussian,
-§20 the control, §22 prediction, §23 thinned counts, §24 the trust in the pattern.
+speed. Section numbers are those of the theory page (MATH.md): 2 and 14 the bound, 16 the Gaussian,
+20 the control, 22 prediction, 23 thinned counts, 24 the trust in the pattern.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Table:
 
 
 def table(linkage, size=COUNTS):
-    """The three tables of a linkage, written out from the definitions of §4."""
+    """The three tables of a linkage, written out from the definitions of 4."""
     n = np.arange(1, size + 1)
     c = getattr(linkage, "c", None) or 0.0
     spread = {
@@ -61,7 +61,7 @@ def entries(linkage, values, size):
 
 
 def thinning_of(linkage):
-    """s: events for each recorded one; 1 where the value does not depend on the count (§23)."""
+    """s: events for each recorded one; 1 where the value does not depend on the count (23)."""
     return 1.0 if linkage.name == "ignorable" and linkage.mean is None else float(linkage.thinning)
 
 
@@ -97,7 +97,7 @@ def _log_choose(trials, y):
 
 
 def log_constants(size, thinning=1.0):
-    """log((s^e − (s−1)^e)/e!), e = 1 … N: what multiplies g^e (§23); −log n! without thinning."""
+    """log((s^e − (s−1)^e)/e!), e = 1 … N: what multiplies g^e (23); −log n! without thinning."""
     e = np.arange(1, size + 1)
     return e * log(thinning) + np.log1p(-((1.0 - 1.0 / thinning) ** e)) - gammaln(e + 1)
 
@@ -151,7 +151,7 @@ def covariance(law, side, line):
 
 
 def normal_moments(law, state, i, j):
-    """E[μ] and E[μ²] of a cell: Var μ = a'S_b a + b'S_a b + tr(S_a S_b) (§16)."""
+    """E[μ] and E[μ²] of a cell: Var μ = a'S_b a + b'S_a b + tr(S_a S_b) (16)."""
     rows, cols = (side.data for side in state.sides)
     a, b = np.asarray(rows.mean[i], float), np.asarray(cols.mean[j], float)
     cov_a, cov_b = covariance(law, rows, i), covariance(law, cols, j)
@@ -232,7 +232,7 @@ def expectations(law, state, cells, size=COUNTS):
 
 
 def crossing_weights(law, state, held, cell, y):
-    """What a cell passes to the data model (§6, §16): (ωt, ω) of the Gaussian, (y, κE[φ]) otherwise."""
+    """What a cell passes to the data model (6, 16): (ωt, ω) of the Gaussian, (y, κE[φ]) otherwise."""
     tables, q = table(state.shared.linkage, held.counts.shape[1]), held.counts[cell]
     if not is_normal(law):
         return y, state.shared.dispersion * float(q @ tables.spread)
@@ -242,7 +242,7 @@ def crossing_weights(law, state, held, cell, y):
 
 
 def exposures(law, state, cells, hidden=()):
-    """How often a missing and an observed cell are paid for: ω, and ω + (1−ω)/d + s − 1 (§23, §24).
+    """How often a missing and an observed cell are paid for: ω, and ω + (1−ω)/d + s − 1 (23, 24).
 
     d is the share of observed cells among those that are not hidden. Where values do not move the pattern (control,
     ignorable) each counts once.
@@ -268,7 +268,7 @@ def missing_cost(law, state, cells, hidden=()):
 
 
 def held_bound(law, state, cells, held, hidden=()):
-    """L of §14: the bound with q(n) and the allocations as arguments (control: §20, two separate counts)."""
+    """L of 14: the bound with q(n) and the allocations as arguments (control: 20, two separate counts)."""
     shared, size = state.shared, held.counts.shape[1]
     tables, n = table(shared.linkage, size), np.arange(1, size + 1)
     s = thinning_of(shared.linkage)
@@ -289,14 +289,14 @@ def held_bound(law, state, cells, held, hidden=()):
 
 
 def collapsed_bound(law, state, cells, hidden=(), size=COUNTS):
-    """The bound of §2, with q(n) and the allocations at their optimum."""
+    """The bound of 2, with q(n) and the allocations at their optimum."""
     found = expectations(law, state, cells, size)
     rest = -missing_cost(law, state, cells, hidden) - divergences(law, state) + log_priors(law, state)
     return float(found.log_z.sum()) + rest
 
 
 def gamma_divergence(factor, shape, rate, log_rate):
-    """KL of gamma factors from Ga(shape, R), where R enters by E[R] and E[log R] (§14), entry by entry."""
+    """KL of gamma factors from Ga(shape, R), where R enters by E[R] and E[log R] (14), entry by entry."""
     rates, log_rates = (np.broadcast_to(x, factor.alpha.shape) for x in (rate, log_rate))
     total = 0.0
     for at in np.ndindex(factor.alpha.shape):
@@ -344,7 +344,7 @@ def divergences(law, state):
 
 
 def log_priors(law, state):
-    """Log priors of the shared parameters, each up to the constant that makes its maximum 0 (§4, §15)."""
+    """Log priors of the shared parameters, each up to the constant that makes its maximum 0 (4, 15)."""
     linkage, dispersion = state.shared.linkage, state.shared.dispersion
     total = 0.0
     if law.data.family not in ("poisson", "binomial"):
@@ -366,7 +366,7 @@ def log_priors(law, state):
 
 
 def predictive(law, state, i, j, y, plugin=False):
-    """log p(y | observed), E[y | observed] and Var[y | observed] of one cell by enumeration (§22)."""
+    """log p(y | observed), E[y | observed] and Var[y | observed] of one cell by enumeration (22)."""
     shared = state.shared
     u, v = (gamma_mean(side.pattern.weights) for side in state.sides)
     rate = shared.rate if law.control else float(u[i] @ v[j])

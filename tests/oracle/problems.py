@@ -8,8 +8,8 @@ import numpy as np
 
 from nmar.data.cells import Cells
 from nmar.fit.executor import Serial
-from nmar.fit.run import sweep
-from nmar.fit.start import begin
+from nmar.fit.loop.run import sweep
+from nmar.fit.problem import begin
 from nmar.kernels.choose import choose
 from nmar.kernels.spec import empty_view, fill_view
 from nmar.models.context import Context

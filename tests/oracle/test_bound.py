@@ -1,4 +1,4 @@
-"""The bound of whole states against enumeration, and its two forms against each other (§2, §14, §20, §23, §24)."""
+"""The bound of whole states against enumeration, and its two forms against each other (2, 14, 20, 23, 24)."""
 
 import enumeration as oracle
 import numpy as np

@@ -1,4 +1,4 @@
-"""q(n), E[n], log Z and what crosses to the data model, cell by cell against enumeration (§3, §13, §16, §23)."""
+"""q(n), E[n], log Z and what crosses to the data model, cell by cell against enumeration (3, 13, 16, 23)."""
 
 import enumeration as oracle
 import numpy as np
@@ -136,7 +136,7 @@ def total_log_z(family, cells, shared):
 @both
 @pytest.mark.parametrize("spread", [(1.0, 0.1, 10.0), RAGGED])
 def test_stopping_rule_does_not_cut_outliers(spread, backend):
-    """Theory §13: "stop when the term is small" is wrong by whole nats here."""
+    """Theory 13: "stop when the term is small" is wrong by whole nats here."""
     cells = one_cell_a_line("gaussian", rates=[np.log(0.5)], values=[5.0, 6.0, 12.0])
     table, shared = law_of("gaussian", Free(values=spread, learn=False))
     found = choose(backend).expect(*block("gaussian", *cells), table)
@@ -147,7 +147,7 @@ def test_stopping_rule_does_not_cut_outliers(spread, backend):
 @pytest.mark.parametrize("linkage", [Geometric(1.0), Exponential(3.0), Geometric(-0.9)], ids=lambda a: a.name)
 @pytest.mark.parametrize("family", ["gaussian", "gamma"])
 def test_open_sums_reach_what_an_outlier_favours(family, linkage, backend):
-    """Steep tables: a cell far out puts its mass on counts that its rate alone makes rare (§13)."""
+    """Steep tables: a cell far out puts its mass on counts that its rate alone makes rare (13)."""
     far = [25.0, 40.0, 8.0] if family == "gaussian" else [300.0, 1000.0, 1e-4]
     cells = one_cell_a_line(family, rates=np.log([0.1, 1.0]), values=far * 2)
     table, shared = law_of(family, linkage, size=200)

@@ -16,7 +16,7 @@ from scipy.special import gammaln, logsumexp, roots_hermitenorm, roots_jacobi
 
 from nmar.data.cells import Cells
 from nmar.fit.executor import Serial
-from nmar.fit.start import begin
+from nmar.fit.problem import begin
 from nmar.kernels.choose import choose
 from nmar.models.bound import bound
 from nmar.models.context import Context, Observed

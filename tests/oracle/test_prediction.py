@@ -1,4 +1,4 @@
-"""Held-out log densities and moments against enumeration (theory §22, §23)."""
+"""Held-out log densities and moments against enumeration (theory 22, 23)."""
 
 import enumeration as oracle
 import numpy as np

@@ -68,9 +68,9 @@ def _cache() -> str:
 
 def _check() -> int:
     """A tiny fit with the compiled kernels and with their definition in NumPy; the bounds must agree."""
+    from nmar.fit.loop.stop import StopRule
     from nmar.fit.options import Options
     from nmar.fit.simulate import simulate
-    from nmar.fit.stop import StopRule
     from nmar.fit.train import train
     from nmar.models.settings import Factorization
 

@@ -16,15 +16,15 @@ from nmar.estimators.asking import Asking, as_cells
 from nmar.estimators.hooks import CallbackSupport, sweep_hooks, with_callbacks
 from nmar.estimators.learned import Learned
 from nmar.estimators.nested import NestedParameters
-from nmar.fit.callbacks import Callback, Control
 from nmar.fit.checkpoint import checkpoint as open_checkpoint
-from nmar.fit.finish import Fitted, Interrupted
 from nmar.fit.foldin import fold_in, loadings
 from nmar.fit.grow import go_on
+from nmar.fit.loop.callbacks import Callback, Control
+from nmar.fit.loop.finish import Fitted, Interrupted
 from nmar.fit.options import Options
 from nmar.fit.parameters import PARAMETERS
-from nmar.fit.schedule import Minibatch, is_stream
-from nmar.fit.stream import train_stream
+from nmar.fit.solvers.schedule import Minibatch, is_stream
+from nmar.fit.solvers.stream import train_stream
 from nmar.fit.train import train
 from nmar.models.settings import check_choice
 from nmar.posterior.store import load as load_record
@@ -183,8 +183,8 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
             the fit makes as many sweeps as did best there.
         hidden : cells known to be held out: neither observed nor missing
         callbacks : functions called after each sweep with a record (``iteration``, ``bound``, ``validation``,
-            ``seconds``, ``state``, ``phase``); one that returns True stops the fit. ``phase`` is "search" while a
-            start or settings are looked for, then "fit"
+            ``seconds``, ``state``, ``phase``). ``phase`` is "search" while a start or settings are looked for, then
+            "fit"; one that returns True then stops the fit
         checkpoint : folder in which the run is kept, atomically, ``every`` so many sweeps and at the end
         every : sweeps between checkpoints
         resume : go on from the newest good checkpoint of the same cells and options, to bit-identical results;

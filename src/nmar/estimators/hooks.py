@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nmar.fit.callbacks import Callback, Record
+from nmar.fit.loop.callbacks import Callback, Record
 
 try:
     from sklearn.callback import CallbackSupportMixin as CallbackSupport

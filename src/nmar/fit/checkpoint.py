@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from nmar.data.cells import Cells
+from nmar.fit.loop.run import Memory, Progress, Trace
 from nmar.fit.options import Options
-from nmar.fit.remember import BatchSums
-from nmar.fit.run import Memory, Progress, Trace
+from nmar.fit.solvers.remember import BatchSums
 from nmar.models.scaling import LineSums
 from nmar.posterior.store import load, register, save
 

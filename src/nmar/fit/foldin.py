@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
 from nmar.fit.executor import threads
-from nmar.fit.schedule import leading_part, unseen_lines
-from nmar.fit.start import check_values, observe
-from nmar.fit.twostage import pattern_alone
+from nmar.fit.problem import check_values, observe
+from nmar.fit.solvers.schedule import leading_part, unseen_lines
+from nmar.fit.solvers.twostage import pattern_alone
 from nmar.kernels.choose import choose
 from nmar.kernels.spec import Kernels
 from nmar.models.bilinear import Bilinear

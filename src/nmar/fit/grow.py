@@ -11,17 +11,17 @@ from dataclasses import replace
 import numpy as np
 
 from nmar.data.cells import Cells
-from nmar.fit.callbacks import Control
 from nmar.fit.executor import threads
-from nmar.fit.finish import Fitted, finish, full_sweeps, preliminary, uninterrupted
 from nmar.fit.foldin import Folding
+from nmar.fit.loop.callbacks import Control
+from nmar.fit.loop.finish import Fitted, finish, full_sweeps, preliminary, uninterrupted
+from nmar.fit.loop.run import Progress
 from nmar.fit.options import Options
-from nmar.fit.run import Progress
-from nmar.fit.schedule import leading_part, unseen_lines
-from nmar.fit.start import check_values, known_density, observe
-from nmar.fit.starts import Job, hidden_cells
+from nmar.fit.problem import check_values, known_density, observe
+from nmar.fit.search.starts import Job, hidden_cells
+from nmar.fit.solvers.schedule import leading_part, unseen_lines
+from nmar.fit.solvers.twostage import on_pattern, pattern_alone
 from nmar.fit.train import check_cells
-from nmar.fit.twostage import on_pattern, pattern_alone
 from nmar.kernels.choose import choose
 from nmar.models.bilinear import Bilinear
 from nmar.models.context import Observed

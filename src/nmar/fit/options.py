@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from nmar.data.seeds import check_seed
-from nmar.fit.entrywise import Entrywise
+from nmar.fit.loop.stop import StopRule
 from nmar.fit.parameters import PARAMETERS, defaults
-from nmar.fit.schedule import Minibatch
-from nmar.fit.stop import StopRule
+from nmar.fit.solvers.entrywise import Entrywise
+from nmar.fit.solvers.schedule import Minibatch
 from nmar.models.missingness import Pattern
 from nmar.models.settings import Factorization, PatternOnly, Settings, check_choice, check_count, check_share
 from nmar.posterior.store import register

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
-from nmar.fit.start import seed_sequence
+from nmar.fit.problem import seed_sequence
 from nmar.models.law import Law
 from nmar.models.missingness import Pattern, PatternSide
 from nmar.models.settings import Factorization, Settings

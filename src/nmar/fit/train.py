@@ -10,16 +10,16 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.fit.callbacks import Control
 from nmar.fit.checkpoint import Checkpoint
-from nmar.fit.choose import choose_settings, ranked, score
 from nmar.fit.executor import threads
-from nmar.fit.finish import Fitted, as_asked, finish, preliminary, uninterrupted
+from nmar.fit.loop.callbacks import Control
+from nmar.fit.loop.finish import Fitted, as_asked, finish, preliminary, uninterrupted
+from nmar.fit.loop.run import Progress, Trace
 from nmar.fit.options import Options
-from nmar.fit.run import Progress, Trace
-from nmar.fit.start import check_linked, seed_sequence
-from nmar.fit.starts import Job, Watch, first_problem, first_state, hidden_cells, with_linkage
-from nmar.fit.twostage import on_pattern
+from nmar.fit.problem import check_linked, seed_sequence
+from nmar.fit.search.choose import choose_settings, ranked, score
+from nmar.fit.search.starts import Job, Watch, first_problem, first_state, hidden_cells, with_linkage
+from nmar.fit.solvers.twostage import on_pattern
 from nmar.kernels.choose import choose
 from nmar.models.context import Observed
 from nmar.models.law import Law

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from nmar.kernels.spec import Kernels
 
-BACKENDS = {"numba": "nmar.kernels.cpu", "reference": "nmar.kernels.reference"}
+BACKENDS = {"numba": "nmar.kernels.numba.kernels", "reference": "nmar.kernels.reference"}
 
 
 class Backend:
@@ -19,7 +19,11 @@ class Backend:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        found = getattr(import_module(BACKENDS[self.name]), attribute)
+        found = getattr(import_module(BACKENDS[self.name]), attribute, None)
+        if found is None:
+            raise NotImplementedError(
+                f"backend={self.name!r} has no {attribute}, which this model or solver needs; use backend='auto'"
+            )
         setattr(self, attribute, found)
         return found
 

@@ -295,6 +295,14 @@ class Kernels(Protocol):
         """E[log u] of gamma factors as stored, and their totals by line."""
         ...
 
+    def visit_normal(self, *given: Any) -> int:
+        """Visits of single cells by the entrywise solver, diagonal normal lines; a backend need not offer them."""
+        ...
+
+    def visit_poisson(self, *given: Any) -> int:
+        """The same for Poisson factorization."""
+        ...
+
 
 GRID_RATIO = 1.1
 VECTOR = 16  # numbers that kernels read at a time

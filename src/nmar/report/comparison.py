@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmar.data.cells import Cells
-from nmar.fit.finish import Fitted
+from nmar.fit.loop.finish import Fitted
 from nmar.fit.options import Options
 from nmar.prob.linkage import linkage
 from nmar.report.gains import Gain, Judges

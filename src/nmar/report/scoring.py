@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nmar.data.cells import Cells
-from nmar.fit.start import seed_sequence
+from nmar.fit.problem import seed_sequence
 from nmar.posterior.mixing import draws, mixtures
 from nmar.posterior.posterior import Posterior, log_density, mean_and_variance
 

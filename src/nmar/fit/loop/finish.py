@@ -1,6 +1,6 @@
 """How every fit ends: the main run, what is done after each of its sweeps, and the posterior it leaves.
 
-First fits (fit/train.py), fits that go on with more cells (fit/grow.py) and streams (fit/stream.py) end here.
+First fits (fit/train.py), fits that go on with more cells (fit/grow.py) and streams (fit/solvers/stream.py) end here.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nmar.data.cells import Cells
-from nmar.fit.callbacks import INTERRUPTED, run_kept
-from nmar.fit.choose import Choice, score
-from nmar.fit.entrywise import Entrywise, Visits
-from nmar.fit.run import Fit, FullSweeps, Progress, Schedule, Trace
-from nmar.fit.schedule import Batches, Minibatch
-from nmar.fit.start import seed_sequence
-from nmar.fit.starts import Job
-from nmar.fit.stop import StopRule
+from nmar.fit.loop.callbacks import INTERRUPTED, run_kept
+from nmar.fit.loop.run import Fit, FullSweeps, Progress, Schedule, Trace
+from nmar.fit.loop.stop import StopRule
+from nmar.fit.problem import seed_sequence
+from nmar.fit.search.choose import Choice, score
+from nmar.fit.search.starts import Job
+from nmar.fit.solvers.entrywise import Entrywise, Visits
+from nmar.fit.solvers.schedule import Batches, Minibatch
 from nmar.models.context import Observed
 from nmar.models.law import Law
 from nmar.posterior.posterior import Posterior

@@ -1,6 +1,6 @@
 """Mini-batches of leading lines: exact local half sweeps, natural-gradient steps on everything else.
 
-Enters: settings, and cells or a stream of cells. Leaves: a schedule for the one loop (fit/run.py). Each batch's
+Enters: settings, and cells or a stream of cells. Leaves: a schedule for the one loop (fit/loop/run.py). Each batch's
 lines are updated exactly, then the other side moves a step (t0 + t)^−ξ to the target that the batch, counted
 I/|B| times, would give (theory.md, Stochastic scalings). One full batch with step 1 is coordinate ascent.
 """
@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.fit.align import align
-from nmar.fit.remember import BatchSums
-from nmar.fit.run import BatchStep, Memory, sweep_batch
-from nmar.fit.start import observe
+from nmar.fit.loop.align import align
+from nmar.fit.loop.run import BatchStep, Memory, sweep_batch
+from nmar.fit.problem import observe
+from nmar.fit.solvers.remember import BatchSums
 from nmar.models.context import Context, Observed
 from nmar.models.law import Law
 from nmar.models.settings import check_count

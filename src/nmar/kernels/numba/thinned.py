@@ -4,7 +4,7 @@ A count e weighs g^e (s^e − (s−1)^e)/e!. The weight of a bin of several coun
 polynomial in g, and E[e] needs the polynomial's derivative: both by Horner's rule. Where that could overflow the bin is
 summed from its largest weight, one lane at a time. Coefficients of all bins lie behind each other (:func:`steps_of`),
 the highest powers first, in runs of ``RUN`` that begin with zeros. No logarithm of a sum is taken: the sum multiplies
-the exponential of the rest. Rows of ``work`` and lanes are those of cpu_tile.py.
+the exponential of the rest. Rows of ``work`` and lanes are those of tile.py.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.kernels.cpu_base import compiled, vectorised
-from nmar.kernels.cpu_cell import THINNING
-from nmar.kernels.cpu_math import exp, expm1, log
-from nmar.kernels.cpu_tile import (
+from nmar.kernels.numba.base import compiled, vectorised
+from nmar.kernels.numba.cell import THINNING
+from nmar.kernels.numba.math import exp, expm1, log
+from nmar.kernels.numba.tile import (
     COUNT,
     FACTOR,
     LAST,
@@ -390,7 +390,7 @@ def thinned_tile(law, group, start, basis, work, bins, q, t):
 
 @compiled
 def thinned_parity_tile(law, group, start, basis, work, q, t):
-    """q, log Z and the mean count of counts that matter by their parity alone: see cpu_tile.parity_tile."""
+    """q, log Z and the mean count of counts that matter by their parity alone: see tile.parity_tile."""
     both_densities(q, t, law[3], basis)
     for b in range(2):
         add_by_value(q, t, b, law[7], group, start)

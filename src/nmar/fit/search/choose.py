@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
+from nmar.fit.loop.run import Progress, run
+from nmar.fit.loop.stop import StopRule
 from nmar.fit.options import Options
-from nmar.fit.run import Progress, run
-from nmar.fit.start import Problem
-from nmar.fit.starts import Job, first_problem, hidden_cells, starting_states
-from nmar.fit.stop import StopRule
+from nmar.fit.problem import Problem
+from nmar.fit.search.starts import Job, first_problem, hidden_cells, starting_states
 from nmar.models.state import Shared, State
 from nmar.posterior.posterior import Posterior, log_density
 

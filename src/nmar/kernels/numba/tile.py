@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from nmar.kernels.cpu_base import compiled, vectorised
-from nmar.kernels.cpu_math import exp, expm1, log
+from nmar.kernels.numba.base import compiled, vectorised
+from nmar.kernels.numba.math import exp, expm1, log
 
 TILE = 128
 LOG_S, S, OWN, LOG_Z, FACTOR, MEAN, COUNT, TOP, TOTAL, TERM, LAST, LT, TM, ALONE = range(14)

@@ -13,8 +13,8 @@ from functools import reduce
 from operator import add
 from typing import Any, Protocol
 
-from nmar.fit.blend import blend, blend_numbers
-from nmar.fit.remember import BatchSums
+from nmar.fit.solvers.blend import blend, blend_numbers
+from nmar.fit.solvers.remember import BatchSums
 from nmar.models.bound import bound
 from nmar.models.buffers import LineBuffers
 from nmar.models.context import Context

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from nmar.fit.run import Trace
+from nmar.fit.loop.run import Trace
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ INNER = {"no_cpython_wrapper": True}  # called by compiled code alone: no way in
 
 def _stamp() -> str:
     """A hash of all that kernels are compiled from."""
-    sources = sorted((file for file in files("nmar.kernels").iterdir() if file.name.endswith(".py")), key=str)
+    folders = (files(package) for package in ("nmar.kernels", "nmar.kernels.numba"))
+    sources = sorted((file for folder in folders for file in folder.iterdir() if file.name.endswith(".py")), key=str)
     return hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()
 
 

@@ -11,10 +11,10 @@ import math
 
 import numpy as np
 
-from nmar.kernels.cpu_base import compiled, fast, inlined
-from nmar.kernels.cpu_lines import add_lines, line_dots, line_moments
-from nmar.kernels.cpu_math import log
-from nmar.kernels.cpu_tile import TILE
+from nmar.kernels.numba.base import compiled, fast, inlined
+from nmar.kernels.numba.lines import add_lines, line_dots, line_moments
+from nmar.kernels.numba.math import log
+from nmar.kernels.numba.tile import TILE
 
 SPAN = 32  # cells whose lines stay in the first cache
 NEAR = 512  # cells whose lines stay in the second cache

@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
-from nmar.kernels.cpu_base import compiled, entry
-from nmar.kernels.cpu_cell import digamma
+from nmar.kernels.numba.base import compiled, entry
+from nmar.kernels.numba.cell import digamma
 
 LOG_2PI = math.log(2.0 * math.pi)
 SHAPE, RATE = 0, 1

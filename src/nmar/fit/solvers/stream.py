@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nmar.fit.callbacks import Control
 from nmar.fit.executor import threads
-from nmar.fit.finish import Fitted, finish, uninterrupted
+from nmar.fit.loop.callbacks import Control
+from nmar.fit.loop.finish import Fitted, finish, uninterrupted
+from nmar.fit.loop.run import Progress
 from nmar.fit.options import Options
-from nmar.fit.run import Progress
-from nmar.fit.schedule import Minibatch, Source, Stream, check_streams
-from nmar.fit.starts import Job, begin_fit
+from nmar.fit.search.starts import Job, begin_fit
+from nmar.fit.solvers.schedule import Minibatch, Source, Stream, check_streams
 from nmar.fit.train import check_cells, fixed_seed
 from nmar.kernels.choose import choose
 
 
 def train_stream(source: Source, options: Options, control: Control | None = None) -> Fitted:
-    """Fit from a stream; see :class:`nmar.fit.schedule.Stream` for what it must give.
+    """Fit from a stream; see :class:`nmar.fit.solvers.schedule.Stream` for what it must give.
 
     In memory are one batch, the columns' factors and what is shared. Rows are given up when their batch has been
     used: the posterior's rows are those of the last batch, and any others are folded in when they are asked about.

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from nmar.kernels.cpu_base import entry, exact, vectorised
-from nmar.kernels.cpu_math import storage_exp, storage_log, sum_of, sum_of_logs
+from nmar.kernels.numba.base import entry, exact, vectorised
+from nmar.kernels.numba.math import storage_exp, storage_log, sum_of, sum_of_logs
 
 SHIFT = 8.0
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)

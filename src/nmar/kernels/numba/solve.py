@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from nmar.kernels.cpu_base import entry, fast
+from nmar.kernels.numba.base import entry, fast
 
 
 @entry

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.kernels.cpu_base import compiled
-from nmar.kernels.cpu_cell import FORM, KIND, MEAN_LINKAGE
-from nmar.kernels.cpu_tile import TILE
+from nmar.kernels.numba.base import compiled
+from nmar.kernels.numba.cell import FORM, KIND, MEAN_LINKAGE
+from nmar.kernels.numba.tile import TILE
 from nmar.kernels.spec import (
     KNOWN,
     LOCATION,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.kernels.cpu_tile import TILE, WORK
+from nmar.kernels.numba.tile import TILE, WORK
 from nmar.kernels.spec import padded, sections
 
 Array = NDArray[Any]
@@ -19,7 +19,7 @@ Array = NDArray[Any]
 class Tile(NamedTuple):
     """What is known of the cells of a tile; arrays end in a lane axis."""
 
-    work: Array  # rows of cpu_tile.py
+    work: Array  # rows of tile.py
     basis: Array  # statistics of the family
     plain: Array  # inner product of the weights
     inner: Array  # inner product of ``first``
@@ -30,7 +30,7 @@ class Tile(NamedTuple):
     underflow: Array  # log s, where it is needed
     shares: Array  # E[n] over the inner product, in the storage type
     moved: Array  # weights with which lines are added, in the storage type
-    bins: Array  # of thinned counts (cpu_thinned.py)
+    bins: Array  # of thinned counts (thinned.py)
 
 
 class LineWorkspace(NamedTuple):

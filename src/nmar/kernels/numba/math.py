@@ -12,7 +12,7 @@ import numpy as np
 from numba.core import types
 from numba.extending import intrinsic, overload
 
-from nmar.kernels.cpu_base import exact, fast
+from nmar.kernels.numba.base import exact, fast
 
 LOG2_E = 1.4426950408889634
 LN2_HIGH = 6.93147180369123816490e-01  # 32 bits of ln 2, so that n * LN2_HIGH is exact

@@ -1,6 +1,6 @@
 """The paper's algorithm 1: stochastic steps cell by cell over the whole matrix, missing cells included.
 
-Enters: settings and observed cells. Leaves: a schedule for the one loop (fit/run.py); an entry of the trace is a
+Enters: settings and observed cells. Leaves: a schedule for the one loop (fit/loop/run.py); an entry of the trace is a
 number of visits. Sequential, compiled, seeded: the fidelity reference, not the way to fit large tables, since all
 I·J cells are visited. The errata of theory.md are corrected unless ``as_printed``.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.fit.run import Memory, unit_term
+from nmar.fit.loop.run import Memory, unit_term
 from nmar.models.bilinear import Bilinear
 from nmar.models.bound import bound
 from nmar.models.context import Context, Observed
@@ -136,7 +136,7 @@ class Visits:
             left -= len(places)
             places = places[~np.isin(places, self.away)] if len(self.away) else places
             table = shared.linkage.table(int(min(2.0 * shared.linkage.events * top + 40.0, 400.0)))
-            vectors = self._visit(places, arrays, seen, law, shared, table)
+            vectors = self._visit(places, arrays, seen, context, shared, table)
             if vectors[0].sum() > 0:
                 updates += 1
                 shared = self._learn(shared, vectors, law, (WARM + updates) ** -self.settings.xi)
@@ -144,10 +144,16 @@ class Visits:
         return self._priors(state, law), replace(memory, steps=max(updates, memory.steps + 1), counters=seen), value
 
     def _visit(
-        self, places: Array, arrays: list[Array], seen: tuple[Array, ...], law: Law, shared: Shared, table: Array
+        self,
+        places: Array,
+        arrays: list[Array],
+        seen: tuple[Array, ...],
+        context: Context,
+        shared: Shared,
+        table: Array,
     ) -> Array:
-        from nmar.kernels.cpu_entrywise import visit_normal, visit_poisson
-
+        """n-vectors of the cells visited; their lines, in ``arrays``, are moved."""
+        kernels, law = context.kernels, context.law
         rows, pattern, settings = self.cells.by(0), law.pattern, self.settings
         shape = np.array(self.cells.shape, np.int64)
         rates = np.array([settings.t0, settings.xi])
@@ -161,7 +167,7 @@ class Visits:
         if isinstance(law.data, Product):
             hyper[3:] = law.data.shape, law.data.scale_shape, law.data.scale_rate
             vectors = np.zeros((3, len(table)))
-            visit_poisson(  # type: ignore[call-arg]
+            kernels.visit_poisson(
                 *given, seen, *arrays[2:], hyper, rates, exposed, table, constants, vectors, settings.as_printed
             )
             return vectors
@@ -171,7 +177,7 @@ class Visits:
         priors = [law.data.prior(axis, shared.data) for axis in (0, 1)]
         prior = np.array([[p.mean, p.precision] for p in priors])
         vectors = np.zeros((2, len(table)))
-        visit_normal(  # type: ignore[call-arg]
+        kernels.visit_normal(
             *given, seen, *arrays[2:], free, constant, prior, hyper, rates, exposed,
             shared.dispersion, table, constants, vectors, settings.as_printed,
         )  # fmt: skip

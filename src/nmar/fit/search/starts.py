@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from nmar.data.cells import Cells
-from nmar.fit.callbacks import Control
 from nmar.fit.checkpoint import Checkpoint
+from nmar.fit.loop.callbacks import Control
+from nmar.fit.loop.run import Fit, Progress, Trace, run
+from nmar.fit.loop.stop import StopRule
 from nmar.fit.options import Options
-from nmar.fit.run import Fit, Progress, Trace, run
-from nmar.fit.start import Problem, begin, seed_sequence
-from nmar.fit.stop import StopRule
+from nmar.fit.problem import Problem, begin, seed_sequence
 from nmar.kernels.spec import Kernels
 from nmar.models.context import Context, Executor, Observed
 from nmar.models.law import Law

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from nmar.fit.run import Fit, Progress, Schedule, Stop, run
+from nmar.fit.loop.run import Fit, Progress, Schedule, Stop, run
 from nmar.models.context import Context
 from nmar.models.state import State
 
@@ -57,11 +57,15 @@ class Control:
         self._reason: str | None = None
 
     def tell(self, progress: Progress, phase: Literal["search", "fit"] = "fit") -> None:
-        """Call every callback with the last sweep; one that returns True asks to stop."""
+        """Call every callback with the last sweep; one that returns True asks to stop, but for sweeps of a search.
+
+        Sweeps of short runs are counted from 1 again and again: "stop after the tenth" is meant for the fit.
+        """
         if not self._callbacks:
             return
         told = record(progress, phase)
-        if any([callback(told) is True for callback in self._callbacks]):  # each is called, whatever others say
+        asked = [callback(told) is True for callback in self._callbacks]  # each is called, whatever others say
+        if phase == "fit" and any(asked):
             self._reason = self._reason or "callback"
 
     def __call__(self) -> str | None:
@@ -81,7 +85,7 @@ def run_kept(
     judge: After | None = None,
     tell: Callable[[Progress], None] | None = None,
 ) -> Fit:
-    """:func:`nmar.fit.run.run`, where Ctrl-C gives up the sweep under way and returns the last finished one.
+    """:func:`nmar.fit.loop.run.run`, where Ctrl-C gives up the sweep under way and returns the last finished one.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from nmar.kernels.cpu_vector import LANES, Writer, whole
+from nmar.kernels.numba.vector import LANES, Writer, whole
 from nmar.kernels.spec import CACHE_LINE
 
 REGISTERS = 24  # of 64 bytes that sums may occupy

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from nmar.kernels.cpu_base import compiled
+from nmar.kernels.numba.base import compiled
 from nmar.kernels.spec import GRID_RATIO, LOCATION
 
 FORM, KIND, SEPARATE, ALLOCATE, DIAGONAL, MEAN_LINKAGE, CONCAVE = range(7)

@@ -3,7 +3,7 @@
 Kernels release the GIL and work on one block of lines, so that threads (fit/executor.py) share a half sweep.
 Reductions over factors may be reassociated, but never differently for another number of threads.
 Scalars of a cell are float64 whatever the storage. Compiled code checks no index, so each loop first makes
-sure that its arrays fit together (cpu_checks.py), and what does not fit is named.
+sure that its arrays fit together (checks.py), and what does not fit is named.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.kernels.cpu_checks import (
+from nmar.kernels.numba.checks import (
     check_gamma_update,
     check_gammas,
     check_prior,
@@ -23,9 +23,10 @@ from nmar.kernels.cpu_checks import (
     unfit_cells,
     unfit_held,
 )
-from nmar.kernels.cpu_columns import columns_of, constants
-from nmar.kernels.cpu_gamma import tabulate_lines, update_gamma_lines
-from nmar.kernels.cpu_loops import (
+from nmar.kernels.numba.columns import columns_of, constants
+from nmar.kernels.numba.entrywise import visit_normal, visit_poisson
+from nmar.kernels.numba.gamma import tabulate_lines, update_gamma_lines
+from nmar.kernels.numba.loops import (
     CELLS,
     LINES,
     NOTHING,
@@ -36,10 +37,10 @@ from nmar.kernels.cpu_loops import (
     expect_loop,
     statistics_loop,
 )
-from nmar.kernels.cpu_solve import solve_lines
-from nmar.kernels.cpu_thinned import steps_of
-from nmar.kernels.cpu_tile import TILE
-from nmar.kernels.cpu_workspace import expect_workspace, gamma_workspace, tile_workspace
+from nmar.kernels.numba.solve import solve_lines
+from nmar.kernels.numba.thinned import steps_of
+from nmar.kernels.numba.tile import TILE
+from nmar.kernels.numba.workspace import expect_workspace, gamma_workspace, tile_workspace
 from nmar.kernels.spec import (
     KNOWN,
     NO_VALUES,
@@ -59,6 +60,8 @@ Array = NDArray[Any]
 
 name = "numba"
 
+__all__ = ["visit_normal", "visit_poisson"]  # offered as they are, see spec.py
+
 
 def _floor(dtype: Any) -> float:
     """Inner products at or below this may have lost terms to underflow."""
@@ -66,7 +69,7 @@ def _floor(dtype: Any) -> float:
 
 
 def _flags(x: CellLaw) -> Array:
-    """Switches of the law of a cell, in the order of cpu_cell.py."""
+    """Switches of the law of a cell, in the order of cell.py."""
     return np.array([x.form, x.kind, x.separate, x.allocate, x.diagonal, x.mean_linkage, x.concave], np.int64)
 
 
@@ -112,7 +115,7 @@ def _expect(
     prior: NormalPrior = NO_PRIOR,
     steps: int = 0,
 ) -> tuple[Expectation, NormalLines]:
-    """E-step of a block; see cpu_loops.expect_loop for what it leaves. New means and variances where it has any."""
+    """E-step of a block; see loops.expect_loop for what it leaves. New means and variances where it has any."""
     lines = _typed(lines)
     n, (K, D1, D2) = len(lines.indptr) - 1, mine.sizes
     widths = (D1, D2) if leaves == SUMS else (0, 0)

@@ -1,8 +1,8 @@
 """Compiled: the loops over the cells of a block, tile by tile.
 
 A tile of cells goes through three phases while its gathered lines are in cache: inner products; the count
-posterior of all lanes at once (cpu_tile.py); accumulation. Loops for short lines are compiled for their widths, so
-that inner products and accumulations unroll into vector instructions (cpu_columns.py); the machine code is cached on
+posterior of all lanes at once (tile.py); accumulation. Loops for short lines are compiled for their widths, so
+that inner products and accumulations unroll into vector instructions (columns.py); the machine code is cached on
 disk. Lines are asked for a tile early, some while the tile before is gathered and the rest while it is accumulated, so
 that memory is never idle.
 """
@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from nmar.kernels.cpu_base import compiled, fast, fast_entry, inlined, vectorised
-from nmar.kernels.cpu_cell import (
+from nmar.kernels.numba.base import compiled, fast, fast_entry, inlined, vectorised
+from nmar.kernels.numba.cell import (
     ALLOCATE,
     DIAGONAL,
     FORM,
@@ -28,13 +28,13 @@ from nmar.kernels.cpu_cell import (
     SEPARATE,
     stream,
 )
-from nmar.kernels.cpu_checks import block_fits, cells_fit, held_fits
-from nmar.kernels.cpu_columns import Columns
-from nmar.kernels.cpu_descend import NEAR, descend_line, empty_lines, flush
-from nmar.kernels.cpu_lines import add_lines, add_moments, line_dots, line_moments
-from nmar.kernels.cpu_math import expm1, log, sum_of, sum_of_logs
-from nmar.kernels.cpu_thinned import thinned_parity_tile, thinned_tile
-from nmar.kernels.cpu_tile import (
+from nmar.kernels.numba.checks import block_fits, cells_fit, held_fits
+from nmar.kernels.numba.columns import Columns
+from nmar.kernels.numba.descend import NEAR, descend_line, empty_lines, flush
+from nmar.kernels.numba.lines import add_lines, add_moments, line_dots, line_moments
+from nmar.kernels.numba.math import expm1, log, sum_of, sum_of_logs
+from nmar.kernels.numba.thinned import thinned_parity_tile, thinned_tile
+from nmar.kernels.numba.tile import (
     ALONE,
     COUNT,
     FACTOR,
