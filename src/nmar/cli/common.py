@@ -87,7 +87,7 @@ def read_known(path: str, args: argparse.Namespace, rows: Axis, cols: Axis) -> C
 
     cells = read_cells(path, args, text_ids=is_text(rows) or is_text(cols))
     axes = [_recast(cells.rows, rows), _recast(cells.cols, cols)]
-    return Cells(cells.by(0), axes[0], axes[1])
+    return Cells(cells.by(0), axes[0], axes[1], cells.weights)
 
 
 def is_text(axis: Axis) -> bool:

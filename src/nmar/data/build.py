@@ -50,6 +50,15 @@ def as_values(values: Any, argument: str = "value") -> NDArray[Any]:
     return array
 
 
+def as_weights(weights: Any, argument: str) -> NDArray[np.float64]:
+    """Weights as float64, all of them finite and none below 0."""
+    array = as_values(weights, argument).astype(np.float64)
+    if len(array) and array.min() < 0.0:
+        place = int(np.argmin(array))
+        raise ValueError(f"{argument}: {array[place]:g} at position {place} is below 0; weights count cells")
+    return array
+
+
 def as_numbers(values: Any, argument: str) -> NDArray[Any]:
     """A one-dimensional array of booleans, integers or floats, in the dtype it came in (objects as float64)."""
     array = np.asarray(values)

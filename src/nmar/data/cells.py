@@ -38,6 +38,8 @@ class Cells:
         The cells by rows, columns ascending within a row, each cell once.
     rows, cols : Axis
         The ids of the two sides.
+    weights : array, optional
+        How often each cell counts among the values, in row-major order; None: once.
 
     Examples
     --------
@@ -50,13 +52,15 @@ class Cells:
     ((2, 2), 3, ['ann', 'bob'], [10, 20])
     """
 
-    def __init__(self, by_row: Compressed, rows: Axis, cols: Axis) -> None:
+    def __init__(self, by_row: Compressed, rows: Axis, cols: Axis, weights: NDArray[Any] | None = None) -> None:
         if (by_row.n, by_row.n_other) != (len(rows), len(cols)):
             raise ValueError(
                 f"by_row is {by_row.n} x {by_row.n_other} but the axes are {len(rows)} x {len(cols)}; they must agree"
             )
         self._by: dict[int, Compressed] = {0: by_row}
         self._order: NDArray[np.int64] | None = None
+        self._weights = weights
+        self._turned_weights: NDArray[Any] | None = None
         self.rows = rows
         self.cols = cols
 
@@ -72,6 +76,7 @@ class Cells:
         duplicates: build.Duplicates = "error",
         rows: Axis | None = None,
         cols: Axis | None = None,
+        weight: str | None = None,
     ) -> Cells:
         """Cells from a table with one line per observed entry.
 
@@ -85,6 +90,8 @@ class Cells:
             What to do with a cell that occurs more than once.
         rows, cols : Axis, optional
             Axes to place the ids on (those of a training set, say); by default the distinct ids, sorted.
+        weight : str, optional
+            Name of a column that says how often each cell counts among the values (:meth:`with_weights`).
 
         Returns
         -------
@@ -98,12 +105,36 @@ class Cells:
         [2.0]
         """
         build.check_duplicates_policy(duplicates)
-        columns = build.frame_columns(df, row=row, col=col, value=value)
+        named = {"row": row, "col": col, "value": value} | ({} if weight is None else {"weight": weight})
+        columns = build.frame_columns(df, **named)
         values = build.as_values(columns["value"], f"value={value!r}")
         rows, row_index = build.place_ids(columns["row"], "row", rows)
         cols, col_index = build.place_ids(columns["col"], "col", cols)
         build.check_lengths(row=row_index, col=col_index, value=values)
-        return cls(build.compress(row_index, col_index, values, rows, cols, duplicates), rows, cols)
+        weights = None if weight is None else build.as_weights(columns["weight"], f"weight={weight!r}")
+        return cls._compressed(row_index, col_index, values, rows, cols, duplicates, weights)
+
+    @classmethod
+    def _compressed(
+        cls,
+        row: NDArray[Any],
+        col: NDArray[Any],
+        values: NDArray[Any],
+        rows: Axis,
+        cols: Axis,
+        duplicates: build.Duplicates,
+        weights: NDArray[Any] | None,
+    ) -> Cells:
+        """Sorted cells; of duplicates with weights the last one's counts, or the sum of all."""
+        by_row = build.compress(row, col, values, rows, cols, duplicates)
+        if weights is None:
+            return cls(by_row, rows, cols)
+        build.check_lengths(value=values, weight=weights)
+        if duplicates == "mean":
+            raise ValueError(
+                "duplicates='mean' and weights cannot be combined; average the cells before, or use 'last'"
+            )
+        return cls(by_row, rows, cols, build.compress(row, col, weights, rows, cols, duplicates).values)
 
     @classmethod
     def from_arrays(
@@ -113,6 +144,7 @@ class Cells:
         value: ArrayLike,
         shape: tuple[int, int] | None = None,
         duplicates: build.Duplicates = "error",
+        weight: ArrayLike | None = None,
     ) -> Cells:
         """Cells from integer positions; the ids are the positions themselves.
 
@@ -125,6 +157,8 @@ class Cells:
         shape : (int, int), optional
             Size of the matrix; by default the largest positions plus 1.
         duplicates : "error", "last", "mean" or "sum"
+        weight : float array, optional
+            How often each cell counts among the values (:meth:`with_weights`).
 
         Returns
         -------
@@ -143,7 +177,8 @@ class Cells:
         build.check_lengths(row=row_index, col=col_index, value=values)
         rows = Axis.range(size[0] or build.infer_size(row_index, "row"))
         cols = Axis.range(size[1] or build.infer_size(col_index, "col"))
-        return cls(build.compress(row_index, col_index, values, rows, cols, duplicates), rows, cols)
+        weights = None if weight is None else build.as_weights(weight, "weight")
+        return cls._compressed(row_index, col_index, values, rows, cols, duplicates, weights)
 
     @classmethod
     def from_scipy(cls, X: Any, duplicates: build.Duplicates = "error") -> Cells:
@@ -262,6 +297,19 @@ class Cells:
         """
         return self._by[0].values.astype(np.float64)
 
+    @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """How often each cell counts among the values, in row-major order (a copy); None: every cell once."""
+        return None if self._weights is None else self._weights.astype(np.float64)
+
+    def weights_by(self, axis: int) -> NDArray[Any] | None:
+        """The weights in the order of ``by(axis)``; built once."""
+        if self._weights is None or axis == 0:
+            return self._weights
+        if self._turned_weights is None:
+            self._turned_weights = self._weights[self.order(axis)]
+        return self._turned_weights
+
     def pairs(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """(row position, column position) of each cell, in row-major order."""
         return self.row_index, self.col_index
@@ -303,7 +351,7 @@ class Cells:
 
     def transpose(self) -> Cells:
         """Rows and columns exchanged; no cell is sorted again."""
-        turned = Cells(self.by(1), self.cols, self.rows)
+        turned = Cells(self.by(1), self.cols, self.rows, self.weights_by(1))
         turned._by[1] = self._by[0]
         return turned
 
@@ -317,10 +365,29 @@ class Cells:
         array = compact(build.as_values(values, "values")).copy()  # the caller keeps his array
         if len(array) != self.n_observed:
             raise ValueError(f"values has length {len(array)}, but there are {self.n_observed} cells")
-        changed = Cells(self._by[0].with_values(array), self.rows, self.cols)
+        changed = Cells(self._by[0].with_values(array), self.rows, self.cols, self._weights)
         if 1 in self._by and self._order is not None:  # the sort need not be done again
             changed._by[1] = self._by[1].with_values(array[self._order])
             changed._order = self._order
+        return changed
+
+    def with_weights(self, weights: ArrayLike | None) -> Cells:
+        """The same cells, each counting so often among the values (row-major); None: once.
+
+        A weight multiplies the log density of its cell's value, in every solver and in scores. The missingness pattern
+        counts every cell once, whatever its weight.
+
+        Examples
+        --------
+        >>> cells = Cells.from_arrays([0, 1], [0, 1], [1.0, 2.0]).with_weights([1.0, 3.0])
+        >>> cells.weights.tolist()
+        [1.0, 3.0]
+        """
+        array = None if weights is None else build.as_weights(weights, "weights")
+        if array is not None and len(array) != self.n_observed:
+            raise ValueError(f"weights has length {len(array)}, but there are {self.n_observed} cells")
+        changed = Cells(self._by[0], self.rows, self.cols, array)
+        changed._by, changed._order = self._by, self._order  # the sort need not be done again
         return changed
 
     def map_values(self, f: Callable[[NDArray[Any]], ArrayLike]) -> Cells:
@@ -343,12 +410,15 @@ class Cells:
 
     def select(self, mask: ArrayLike) -> Cells:
         """The cells where `mask` (one boolean per cell, row-major) is true, on the same axes."""
-        return Cells(self._by[0].select(_as_mask(mask, (self.n_observed,))), self.rows, self.cols)
+        chosen = _as_mask(mask, (self.n_observed,))
+        weights = None if self._weights is None else self._weights[chosen]
+        return Cells(self._by[0].select(chosen), self.rows, self.cols, weights)
 
     def take_rows(self, positions: Any) -> Cells:
         """The chosen rows (positions or a boolean mask), in that order, on the same columns."""
         chosen = as_positions(positions, len(self.rows))
-        return Cells(self._by[0].take(chosen), self.rows.take(chosen), self.cols)
+        weights = None if self._weights is None else self._by[0].with_values(self._weights).take(chosen).values
+        return Cells(self._by[0].take(chosen), self.rows.take(chosen), self.cols, weights)
 
     def align(
         self, rows: Axis | None = None, cols: Axis | None = None, unknown: Literal["error", "drop"] = "error"
@@ -376,8 +446,9 @@ class Cells:
         col = _move(self.cols, new_cols, self.col_index, "cols", unknown)
         kept = (row >= 0) & (col >= 0)
         # No cell may be left; the answer is still Cells, on the axes asked for.
-        moved = build.compress(row[kept], col[kept], self._by[0].values[kept], new_rows, new_cols, "error")
-        return Cells(moved, new_rows, new_cols)
+        weights = None if self._weights is None else self._weights[kept]
+        values = self._by[0].values[kept]
+        return self._compressed(row[kept], col[kept], values, new_rows, new_cols, "error", weights)
 
     def concat(self, other: Cells, duplicates: build.Duplicates = "error") -> Cells:
         """These cells and those of `other`, joined by id; ids not seen here are appended to the axes.
@@ -389,7 +460,11 @@ class Cells:
         row = np.concatenate([mine.row_index, theirs.row_index])
         col = np.concatenate([mine.col_index, theirs.col_index])
         values = np.concatenate([mine.by(0).values, theirs.by(0).values])  # float64 if one of them is
-        return Cells(build.compress(row, col, values, rows, cols, duplicates), rows, cols)
+        weights = None
+        if mine._weights is not None or theirs._weights is not None:
+            counts = (np.ones(len(part)) if part._weights is None else part._weights for part in (mine, theirs))
+            weights = np.concatenate(list(counts))
+        return self._compressed(row, col, values, rows, cols, duplicates, weights)
 
     def split(self, test: float = 0.2, valid: float = 0.01, seed: int = 0) -> tuple[Cells, Cells, Cells]:
         """(train, valid, test), at random over the observed cells; see `nmar.data.split`."""
@@ -410,7 +485,8 @@ class Cells:
         except ImportError:
             raise ImportError("to_frame needs pandas: pip install 'nmar[demo]'") from None
         ids = self.row_ids[self.row_index], self.col_ids[self.col_index]
-        return pandas.DataFrame({row: ids[0], col: ids[1], value: self.values})
+        columns = {row: ids[0], col: ids[1], value: self.values}
+        return pandas.DataFrame(columns if self._weights is None else columns | {"weight": self.weights})
 
 
 def _as_mask(mask: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:

@@ -58,7 +58,7 @@ class Asking:
     def log_likelihood(
         self, cells: Any, plugin: bool = False, per_cell: bool = False, unknown: Unknown = "error"
     ) -> Any:
-        """Mean log likelihood in nats per observed cell.
+        """Mean log likelihood in nats per observed cell; of cells with weights, their weighted mean.
 
         Parameters
         ----------
@@ -67,7 +67,8 @@ class Asking:
         unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
         """
         each = self.log_density(cells, plugin, unknown)
-        return each if per_cell else float(each.mean())
+        weights = cells.weights if isinstance(cells, Cells) else None
+        return each if per_cell else float(np.average(each, weights=weights))
 
     def score(self, X: Any, y: None = None) -> float:
         """Mean predictive log likelihood per observed cell.

@@ -78,30 +78,38 @@ def moments(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -
     return first, second
 
 
-def _own(cell_law: CellLaw, y: Array, first: Array) -> Array:
+def _weight(lines: Lines) -> Array:
+    """How often each cell counts among the values."""
+    return lines.weight.astype(np.float64) if lines.weight.size else np.ones(len(lines.values))
+
+
+def _own(cell_law: CellLaw, lines: Lines, first: Array) -> Array:
     """The part of a cell's log density that is the same in every bin."""
-    return y * first if cell_law.form == NATURAL else np.zeros(len(y))
+    y = lines.values.astype(np.float64)
+    return _weight(lines) * y * first if cell_law.form == NATURAL else np.zeros(len(y))
 
 
 def _log_density(lines: Lines, cell_law: CellLaw, first: Array, second: Array) -> Array:
     """f of every cell and bin (cells, bins)."""
-    y = lines.values.astype(np.float64)
-    density = _basis(cell_law, lines, first, second).T @ cell_law.slopes + _own(cell_law, y, first)[:, None]
-    return density + cell_law.by_value[lines.group] if len(cell_law.by_value) else density
+    density = _basis(cell_law, lines, first, second).T @ cell_law.slopes + _own(cell_law, lines, first)[:, None]
+    if not len(cell_law.by_value):
+        return density
+    return density + _weight(lines)[:, None] * cell_law.by_value[lines.group]
 
 
 def _ceiling(cell_law: CellLaw, lines: Lines, first: Array, second: Array) -> Array:
     """F ≥ sup_n f(n) over the whole open table."""
     basis = _basis(cell_law, lines, first, second)
     if cell_law.grid.size:
-        own = _own(cell_law, lines.values.astype(np.float64), first)
-        return own + grid_ceiling(basis.T @ cell_law.grid)
+        return _own(cell_law, lines, first) + grid_ceiling(basis.T @ cell_law.grid)
+    weight = basis[0]
     if cell_law.form != LOCATION or cell_law.mean_linkage:
-        return np.full(len(lines.values), cell_law.ceiling)
-    residual = basis[1]  # f is unimodal in the variance: its peak clipped to the table's range
+        return weight * cell_law.ceiling
+    residual = basis[1] / np.where(weight > 0.0, weight, 1.0)
+    # f is unimodal in the variance: its peak clipped to the table's range
     phi = np.clip(residual / cell_law.dispersion, cell_law.low, cell_law.high)
     variance = cell_law.dispersion * phi
-    return -0.5 * np.log(2.0 * np.pi * variance) - 0.5 * residual / variance
+    return weight * (-0.5 * np.log(2.0 * np.pi * variance) - 0.5 * residual / variance)
 
 
 def grid_ceiling(f: Array) -> Array:
@@ -136,19 +144,20 @@ def _count_posterior(
     return found, not np.all(counts.complete(log_rate, found.log_z, ceiling, size, cell_law.thinning))
 
 
-def _weights(cell_law: CellLaw, q: Array, y: Array) -> tuple[Array, Array]:
+def _weights(cell_law: CellLaw, q: Array, lines: Lines) -> tuple[Array, Array]:
     """What crosses to the data model: weights of ``first`` and of ``second`` (theory.md, Crossing)."""
+    y, weight = lines.values.astype(np.float64), _weight(lines)
+    quadratic = weight * (q @ cell_law.quadratic)  # ω = E[φ1²/φ2] E[1/σ²] (errata F2), or κE[φ] (F4)
     if cell_law.form == LOCATION:
-        linear = y * (q @ cell_law.linear) - q @ cell_law.shift  # ωt
-        return linear, q @ cell_law.quadratic  # ω = E[φ1²/φ2] E[1/σ²]: errata F2
-    return y, q @ cell_law.quadratic  # κE[φ]: errata F4
+        return weight * (y * (q @ cell_law.linear) - q @ cell_law.shift), quadratic  # ωt
+    return weight * y, quadratic
 
 
 def weigh(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> Expectation:
     """E-step with the weights of single cells; see spec.py."""
     found = expect(lines, mine, theirs, cell_law)
     first, _ = moments(lines, mine, theirs, cell_law)
-    linear, quadratic = _weights(cell_law, found.probability, lines.values.astype(np.float64))
+    linear, quadratic = _weights(cell_law, found.probability, lines)
     if lines.offset.size:
         linear, first = linear - quadratic * lines.offset, first - lines.offset
     return found._replace(cellwise=np.stack([linear, quadratic, first]))
@@ -169,7 +178,7 @@ def expect(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) ->
         log_z = log_z - (0.0 if cell_law.kind == KNOWN else cell_law.log_norm)
         log_z = log_z + counts.log_weights(log_s, "tail", 1)[0][:, 0]
         mean = counts.truncated_mean(np.exp(log_s))
-    linear, quadratic = _weights(cell_law, q, y)
+    linear, quadratic = _weights(cell_law, q, lines)
     if lines.offset.size:
         linear = linear - quadratic * lines.offset
     if cell_law.allocate:
@@ -199,10 +208,12 @@ def _basis(cell_law: CellLaw, lines: Lines, first: Array, second: Array) -> Arra
     if cell_law.form == NO_VALUES:
         return ones[None]
     if cell_law.form == NATURAL:
-        return np.stack([ones, *lines.functions.astype(np.float64), second])
-    if cell_law.mean_linkage:
-        return np.stack([ones, y, y * y, y * first, first, second])
-    return np.stack([ones, expected_square(y, first, second)])
+        found = np.stack([ones, *lines.functions.astype(np.float64), second])
+    elif cell_law.mean_linkage:
+        found = np.stack([ones, y, y * y, y * first, first, second])
+    else:
+        found = np.stack([ones, expected_square(y, first, second)])
+    return _weight(lines) * found
 
 
 def statistics(
@@ -213,7 +224,7 @@ def statistics(
     vectors = _basis(cell_law, lines, first, second) @ held.probability
     by_group = np.zeros(cell_law.by_value.shape)
     if len(by_group):
-        np.add.at(by_group, lines.group, held.probability)
+        np.add.at(by_group, lines.group, _weight(lines)[:, None] * held.probability)
     return vectors, by_group
 
 

@@ -51,12 +51,14 @@ class Lines(NamedTuple):
     group: Array  # int32 class of each cell (known bin, or index of a distinct value); empty when unused
     offset: Array  # known part of E[μ] of each cell; empty when unused
     functions: Array = NO_FUNCTIONS  # (F, m) functions of y that the law's slopes multiply, in the type of ``values``
+    weight: Array = EMPTY_FLOAT  # how often each cell counts among the values; empty: once
 
     def segment(self, start: int, stop: int) -> Lines:
         """Some cells of a single line, as a line."""
-        group, offset = (part[start:stop] if part.size else part for part in (self.group, self.offset))
+        parts = (self.group, self.offset, self.weight)
+        group, offset, weight = (part[start:stop] if part.size else part for part in parts)
         indices, functions = self.indices[start:stop], self.functions[:, start:stop]
-        return Lines(np.array([0, len(indices)]), indices, self.values[start:stop], group, offset, functions)
+        return Lines(np.array([0, len(indices)]), indices, self.values[start:stop], group, offset, functions, weight)
 
 
 class SideView(NamedTuple):
@@ -158,6 +160,8 @@ class CellLaw(NamedTuple):
 
     natural    1, the functions of y (``Lines.functions``), E[Ψ(θ)]; own = y E[θ]
     location   1, E[(y − μ)²]; with ``mean_linkage`` 1, y, y², yE[μ], E[μ], E[μ²]; own = 0
+
+    all of it, with ``by_value``, times the weight of the cell, if it has one.
     """
 
     form: int

@@ -41,8 +41,12 @@ class Observed:
         """The part of Σ log p(y) that depends on the values alone, which kernels leave out."""
         if family.name not in self._constants:
             values = self.cells.values
-            parts = (values[piece].astype(np.float64) for piece in pieces(len(values), CELLS))
-            self._constants[family.name] = float(sum(family.constant(part).sum() for part in parts))
+            weights = self.cells.weights
+            total = 0.0
+            for piece in pieces(len(values), CELLS):
+                each = family.constant(values[piece].astype(np.float64))
+                total += float(np.sum(each if weights is None else each * weights[piece]))
+            self._constants[family.name] = total
         return self._constants[family.name]
 
     def block(self, axis: int, start: int, stop: int, offset: Array | None = None) -> Lines:
@@ -55,7 +59,9 @@ class Observed:
         cells = slice(int(whole.indptr[start]), int(whole.indptr[stop]))
         group = EMPTY_INT if self.group is None else self._along(self.group, axis, cells)
         known = EMPTY_FLOAT if offset is None else self._along(offset, axis, cells)
-        return Lines(part.indptr, part.indices, part.values, group, known)
+        whole_weights = self.cells.weights_by(axis)
+        weight = EMPTY_FLOAT if whole_weights is None else whole_weights[cells]
+        return Lines(part.indptr, part.indices, part.values, group, known, weight=weight)
 
     def _along(self, per_cell: Array, axis: int, cells: slice) -> Array:
         if axis == 0:

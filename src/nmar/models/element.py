@@ -93,24 +93,27 @@ class Element(Everywhere):
 
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """A prior with the mean of the data and the weight of ``strength`` observations."""
-        prior, total = self._from_values(cells.by(lead).values)  # type: ignore[arg-type]
+        prior, total = self._from_cells(cells, lead)
         kappa = self.first_dispersion(cells.by(lead).values)  # type: ignore[arg-type]
-        posterior = (prior[0] + total, prior[1] + kappa * cells.n_observed)
+        weights = cells.weights_by(lead)
+        counted = float(cells.n_observed if weights is None else weights.sum())
+        posterior = (prior[0] + total, prior[1] + kappa * counted)
         if self.trials is not None:  # success probability below 1 also where counts multiply the trials
             posterior = (posterior[0], max(posterior[1], 2.0 * posterior[0]))
         return self._ones(cells.shape, ConjugateShared(prior, posterior, total))
 
-    def _from_values(self, values: Array) -> tuple[tuple[float, float], float]:
-        """The prior, and the sum of the values."""
+    def _from_cells(self, cells: Cells, lead: int = 0) -> tuple[tuple[float, float], float]:
+        """The prior, and the sum of the values, each as often as it counts."""
+        values, weights = cells.by(lead).values, cells.weights_by(lead)  # type: ignore[arg-type]
         total, kappa = float(np.sum(values, dtype=np.float64)), self.first_dispersion(values)
         level, weight = max(total / len(values), 1e-6) / kappa, self.strength * kappa
         if self.trials is not None:
             level, weight = min(max(level, 1e-6), 1.0 - 1e-6), self.strength
-        return (weight * level, weight), total
+        return (weight * level, weight), total if weights is None else float(values @ weights)
 
     def reread(self, shared: ConjugateShared, cells: Cells, rows: KnownLines, cols: KnownLines) -> ConjugateShared:
         """Prior and sum of all cells; the posterior follows with the next sweep."""
-        prior, total = self._from_values(cells.values)
+        prior, total = self._from_cells(cells)
         return replace(shared, prior=prior, total=total)
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:

@@ -135,6 +135,9 @@ def _gather(results: list[BlockResult], axis: int, context: Context, shared: Sha
         return Info(log_z, None, sums=sums)
     observed, law, weights = context.observed, context.law, None
     count = sum(result.counted for result in results)
+    counted = observed.cells.weights_by(0)
+    if counted is not None:  # the mean count is that of cells, however often their values count
+        count *= float(counted.mean())
     vectors, by_value = (
         reduce(np.add, [getattr(result, name) for result in results]) for name in ("vectors", "by_value")
     )

@@ -163,7 +163,10 @@ class Visits:
         logs = np.cumsum(np.log(counts)) - log_choices(counts, shared.linkage.events)
         constants = np.concatenate([[0.0], logs])
         hyper = np.array([pattern.shape, pattern.activity_shape, pattern.activity_rate, 0.0, 0.0, 0.0])
-        given = (places, shape, rows.indptr, rows.indices, rows.values.astype(np.float64), self.degree, *arrays[:2])
+        weights = self.cells.weights
+        weights = np.empty(0) if weights is None else weights
+        values = rows.values.astype(np.float64)
+        given = (places, shape, rows.indptr, rows.indices, values, weights, self.degree, *arrays[:2])
         if isinstance(law.data, Product):
             hyper[3:] = law.data.shape, law.data.scale_shape, law.data.scale_rate
             vectors = np.zeros((3, len(table)))
@@ -185,7 +188,8 @@ class Visits:
 
     def _learn(self, shared: Shared, vectors: Array, law: Law, step: float) -> Shared:
         """A step on σ² and c along the averaged gradient, scaled by the information of a cell."""
-        link, cells = shared.linkage, float(self.cells.n_observed)
+        weights = self.cells.weights_by(0)
+        link, cells = shared.linkage, float(self.cells.n_observed if weights is None else weights.sum())
         n, size = float(vectors[0].sum()), vectors.shape[1]
         phi, sigma2 = link.table(size), shared.dispersion
         if law.family.location:

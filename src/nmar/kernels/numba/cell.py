@@ -60,11 +60,12 @@ def _ceiling(flags, numbers, grid, own, basis, lane):
     if grid.shape[1] > 0:
         return own + _grid_ceiling(grid, basis, lane)
     if flags[FORM] != LOCATION or flags[MEAN_LINKAGE]:
-        return numbers[CEILING]
-    residual = basis[1, lane]  # f is unimodal in the variance
+        return numbers[CEILING] * basis[0, lane]
+    weight = basis[0, lane]
+    residual = basis[1, lane] / weight if weight > 0.0 else 0.0  # f is unimodal in the variance
     phi = min(max(residual / numbers[DISPERSION], numbers[LOW]), numbers[HIGH])
     variance = numbers[DISPERSION] * phi
-    return -0.5 * (LOG_2PI + math.log(variance)) - 0.5 * residual / variance
+    return weight * (-0.5 * (LOG_2PI + math.log(variance)) - 0.5 * residual / variance)
 
 
 @compiled
@@ -84,7 +85,7 @@ def stream(law, log_s, own, group, basis, lane, q, t):
         for v in range(slopes.shape[0]):
             term += slopes[v, b] * basis[v, lane]
         if by_value.shape[0] > 0:
-            term += by_value[group, b]
+            term += by_value[group, b] * basis[0, lane]
         q[t, b, lane] = term
         if term > top:
             total = (total * math.exp(top - term) if total > 0.0 else 0.0) + 1.0

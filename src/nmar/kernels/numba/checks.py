@@ -61,13 +61,15 @@ def _within(numbers, end):
 @compiled
 def block_fits(lines, mine, theirs, law, width, modelled):
     """Whether the cells of a block, both sides and the tables of their law fit each other."""
-    indptr, indices, values, group, offset, functions = lines
+    indptr, indices, values, group, offset, functions, weight = lines
     cells = indices.shape[0]
     if not cells_fit(indptr, indices, theirs[0].shape[0]) or values.shape[0] != cells:
         return False
     if mine[0].shape[0] != indptr.shape[0] - 1:
         return False
     if (offset.shape[0] != 0 and offset.shape[0] != cells) or (group.shape[0] != 0 and group.shape[0] != cells):
+        return False
+    if weight.shape[0] != 0 and weight.shape[0] != cells:
         return False
     factors = mine[1].shape[1]
     if not (_side_fits(mine, factors, width) and _side_fits(theirs, factors, width)):
@@ -139,7 +141,7 @@ def unfit_cells(lines: Lines, others: int) -> str:
 def unfit_block(lines: Lines, mine: SideView, theirs: SideView, law: CellLaw) -> str:
     """What is wrong with a block that does not fit."""
     cells, n = len(lines.indices), len(lines.indptr) - 1
-    for name in ("values", "group", "offset"):
+    for name in ("values", "group", "offset", "weight"):
         given = len(getattr(lines, name))
         if given != cells and (given or name == "values"):
             return f"{name} has {given} entries for {cells} cells; give one for each"

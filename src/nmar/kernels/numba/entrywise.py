@@ -33,17 +33,17 @@ def find(indptr, indices, i, j):
 
 
 @compiled
-def _count(log_s, y, mean, second, poisson, sigma2, table, log_factorial, q):
-    """q(n) of an observed cell into ``q``; returns E[n], E[1/φ] (Gaussian) or E[φ] (Poisson)."""
+def _count(log_s, y, mean, second, times, poisson, sigma2, table, log_factorial, q):
+    """q(n) of a cell that counts so many ``times`` into ``q``; returns E[n], E[1/φ] (Gaussian) or E[φ] (Poisson)."""
     top, last = -np.inf, table.shape[0]
     residual = y * y - 2.0 * y * mean + second
     for b in range(table.shape[0]):
         n = b + 1
         f = n * log_s - log_factorial[n]
         if poisson:
-            f += y * math.log(table[b]) - table[b] * second
+            f += times * (y * math.log(table[b]) - table[b] * second)
         else:
-            f += -0.5 * (LOG_2PI + math.log(sigma2 * table[b])) - 0.5 * residual / (sigma2 * table[b])
+            f += times * (-0.5 * (LOG_2PI + math.log(sigma2 * table[b])) - 0.5 * residual / (sigma2 * table[b]))
         q[b] = f
         top = max(top, f)
     total = 0.0
@@ -130,14 +130,15 @@ def _moments(lines, i, free, constant, mean, var):
 
 @entry
 def visit_normal(
-    places, shape, indptr, indices, values, degree, u, v, seen, a, b, free, constant, prior, hyper, rates, exposed,
-    sigma2, table, constants, vectors, printed,
+    places, shape, indptr, indices, values, weights, degree, u, v, seen, a, b, free, constant, prior, hyper, rates,
+    exposed, sigma2, table, constants, vectors, printed,
 ):  # fmt: skip
     """Visit cells ``places`` (i·J + j) in order; Gaussian, diagonal lines. Returns observed visits.
 
     ``u``, ``v`` (2, lines, K) shapes and rates; ``a``, ``b`` (2, lines, d) precisions and precision × mean;
     ``degree`` four vectors, the observed cells of rows and columns and those that are not hidden; ``seen`` four vectors
-    of counters (rows and columns, all visits and observed ones); ``vectors`` (2, N): Σ q(n)
+    of counters (rows and columns, all visits and observed ones); ``weights`` how often each observed cell counts among
+    the values, or nothing; ``vectors`` (2, N): Σ q(n)
     and Σ q(n) E[(y − μ)²]; ``prior`` (axis, mean or precision, d); ``rates`` t0 and ξ; ``exposed`` how often lines are
     exposed to a missing and to an observed cell; ``constants`` log n!, less log(s^n − (s−1)^n) with thinning.
     """
@@ -159,13 +160,13 @@ def visit_normal(
                 variance += am[k] * am[k] * bv[k] + av[k] * (bm[k] * bm[k] + bv[k])
             if printed:  # F1: Λ = Σ E[u]E[v] in place of s
                 log_s = _log_rate(u, i, v, j)
-            y = values[p]
+            y, times = values[p], weights[p] if weights.shape[0] > 0 else 1.0
             second = mean * mean + variance
-            count, crossed = _count(log_s, y, mean, second, False, sigma2, table, constants, q)
+            count, crossed = _count(log_s, y, mean, second, times, False, sigma2, table, constants, q)
             for n in range(table.shape[0]):
-                vectors[0, n] += q[n]
-                vectors[1, n] += q[n] * (y * y - 2.0 * y * mean + second)
-            weight = crossed / sigma2
+                vectors[0, n] += times * q[n]
+                vectors[1, n] += times * q[n] * (y * y - 2.0 * y * mean + second)
+            weight = times * crossed / sigma2
             row_scale = shape[1] if printed else degree[0][i]
             col_scale = shape[0] if printed else degree[1][j]
             tau_row = (rates[0] + seen[2][i]) ** -rates[1]
@@ -205,7 +206,7 @@ def _visit_pattern(i, j, degree, u, v, seen, hyper, rates, activity_shape, count
 
 @entry
 def visit_poisson(
-    places, shape, indptr, indices, values, degree, u, v, seen, a, b, hyper, rates, exposed, table, constants,
+    places, shape, indptr, indices, values, weights, degree, u, v, seen, a, b, hyper, rates, exposed, table, constants,
     vectors, printed,
 ):  # fmt: skip
     """As :func:`visit_normal` for Poisson factorization; ``a``, ``b`` shapes and rates; ``vectors`` (3, N)."""
@@ -220,13 +221,14 @@ def visit_poisson(
         if p >= 0:
             observed += 1
             theta, rate, y = _share(a, i, b, j, allocation), math.exp(_log_rate(a, i, b, j)), values[p]
+            times = weights[p] if weights.shape[0] > 0 else 1.0
             if printed:
                 log_s = _log_rate(u, i, v, j)
-            count, exposure = _count(log_s, y, theta, rate, True, 1.0, table, constants, q)
+            count, exposure = _count(log_s, y, theta, rate, times, True, 1.0, table, constants, q)
             for n in range(table.shape[0]):
-                vectors[0, n] += q[n]
-                vectors[1, n] += q[n] * y
-                vectors[2, n] += q[n] * rate
+                vectors[0, n] += times * q[n]
+                vectors[1, n] += times * q[n] * y
+                vectors[2, n] += times * q[n] * rate
             if printed:  # F4: E[n] in place of E[φ]
                 exposure = count
             row_scale = shape[1] if printed else degree[0][i]
@@ -236,8 +238,10 @@ def visit_poisson(
             row = _activity(a, i, scale_shape, hyper[SCALE_RATE])
             col = _activity(b, j, scale_shape, hyper[SCALE_RATE])
             before = a[:, i : i + 1].copy()
-            _move_gamma(a, i, b, j, row, tau_row, hyper[DATA_SHAPE], row_scale, y, exposure, allocation)
-            _move_gamma(b, j, before, 0, col, tau_col, hyper[DATA_SHAPE], col_scale, y, exposure, allocation)
+            _move_gamma(a, i, b, j, row, tau_row, hyper[DATA_SHAPE], row_scale, times * y, times * exposure, allocation)
+            _move_gamma(
+                b, j, before, 0, col, tau_col, hyper[DATA_SHAPE], col_scale, times * y, times * exposure, allocation
+            )
             seen[2][i] += 1
             seen[3][j] += 1
         _visit_pattern(i, j, degree, u, v, seen, hyper, rates, activity_shape, count, exposed[1 if p >= 0 else 0], phi)

@@ -84,10 +84,11 @@ def _law(x: CellLaw) -> tuple[Any, ...]:
 
 
 def _typed(lines: Lines) -> Lines:
-    """The cells with functions of one type, so that one compiled loop serves all families."""
-    if lines.functions.dtype == lines.values.dtype:
+    """The cells with functions and weights of the type of the values, so that one compiled loop serves all."""
+    dtype = lines.values.dtype
+    if lines.functions.dtype == dtype and lines.weight.dtype == dtype:
         return lines
-    return lines._replace(functions=lines.functions.astype(lines.values.dtype))
+    return lines._replace(functions=lines.functions.astype(dtype), weight=lines.weight.astype(dtype))
 
 
 def _side(view: SideView) -> tuple[Array, Array, Array]:

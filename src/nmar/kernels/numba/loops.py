@@ -133,8 +133,8 @@ def _data_weights(flags, offset, start, cells, weights, inner, shares, cellwise,
 
 
 @vectorised
-def _fill_basis(flags, functions, start, cells, ys, firsts, basis, own):
-    """Statistics of a tile (spec.CellLaw), and the part of f that is the same in every bin (``own``)."""
+def _fill_basis(flags, functions, weight, start, cells, ys, firsts, basis, own):
+    """Statistics of a tile (spec.CellLaw), and the part of f that is the same in every bin (``own``), weighted."""
     for lane in range(TILE):
         basis[0, lane], own[lane] = 1.0, 0.0
     if flags[FORM] == LOCATION and flags[MEAN_LINKAGE] == 0:
@@ -155,6 +155,12 @@ def _fill_basis(flags, functions, start, cells, ys, firsts, basis, own):
                 basis[v, lane] = np.float64(functions[v - 1, start + lane])
             for lane in range(cells, TILE):
                 basis[v, lane] = 1.0
+    if weight.shape[0] > 0:
+        for lane in range(cells):
+            own[lane] *= np.float64(weight[start + lane])
+        for v in range(basis.shape[0]):
+            for lane in range(cells):
+                basis[v, lane] *= np.float64(weight[start + lane])
 
 
 @compiled
@@ -259,7 +265,7 @@ def _truncated(work, plain):
 
 
 @compiled
-def _cross_tile(law, values, group, start, cells, q, t, used, weights):
+def _cross_tile(law, values, group, start, cells, q, t, used, basis, weights):
     """What crosses to the data model: weights of ``first`` (row 0) and ``second`` (row 1): errata F2 and F4."""
     flags, _, _, _, linear, shift, quadratic, _, _, _ = law
     location, kind = flags[FORM] == LOCATION, flags[KIND]
@@ -286,6 +292,9 @@ def _cross_tile(law, values, group, start, cells, q, t, used, weights):
     if not moves:
         for lane in range(cells):
             weights[0, lane] = np.float64(values[start + lane]) * (weights[1, lane] if location else 1.0)
+    for lane in range(cells):
+        weights[0, lane] *= basis[0, lane]  # how often the cell counts
+        weights[1, lane] *= basis[0, lane]
 
 
 @compiled
@@ -316,7 +325,7 @@ def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callab
 
     def expect(lines, mine, theirs, law, floor, found, kept, prior, steps, new, room, columns):
         K, D1, D2, first, second, features, half, quarter, little, most, share, window = given if fixed else columns
-        indptr, indices, values, group, offset, functions = lines
+        indptr, indices, values, group, offset, functions, weight = lines
         (mp, ml, mf), (tp, tl, tf) = mine, theirs
         flags, numbers, log_factorial, slopes, _, _, _, by_value, _, _ = law
         (pattern, first_out, second_out), (q, used, cellwise, spread) = found, kept
@@ -349,7 +358,7 @@ def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callab
             _pad(values, start, cells, firsts, inner, ys, plain)
             if modelled:
                 _finish_moments(flags, offset, start, cells, mf, tf, at, indices, firsts, inner)
-                _fill_basis(flags, functions, start, cells, ys, firsts, basis, work[OWN])
+                _fill_basis(flags, functions, weight, start, cells, ys, firsts, basis, work[OWN])
                 _log_rates(flags, work, plain, floor, at, cells, indices, start, ml, tl)
                 for each in range(TILE):
                     underflow[each] = work[LOG_S, each]
@@ -375,7 +384,7 @@ def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callab
                     underflow[each] = work[LOG_S, each]
             _pattern_weights(work, plain, floor, cells, shares)
             if modelled:
-                _cross_tile(law, values, group, start, cells, q, held, used, weights)
+                _cross_tile(law, values, group, start, cells, q, held, used, basis, weights)
                 _data_weights(flags, offset, start, cells, weights, inner, moved, cellwise, firsts, leaves == CELLS)
             count += sum_of(work[COUNT, :cells])
             for lane in range(cells):
@@ -474,7 +483,7 @@ def statistics_loop(constants: Columns | None, gathers: bool) -> Callable[..., A
 
     def statistics(lines, mine, theirs, law, q, used, moments, vectors, by_group, tile, columns):
         _, D1, D2, first, second, features, _, _, _, _, _, _ = given if fixed else columns
-        indptr, indices, values, group, offset, functions = lines
+        indptr, indices, values, group, offset, functions, weight = lines
         (mp, _, mf), (tp, _, tf), (known, spread), flags = mine, theirs, moments, law[0]
         work, basis, plain, inner, ys, at, firsts, _, _, _, _, _ = tile
         if not block_fits(lines, mine, theirs, law, first + features, True):
@@ -503,7 +512,7 @@ def statistics_loop(constants: Columns | None, gathers: bool) -> Callable[..., A
                         at[each] = i
                     lane = hi - start
             _finish_moments(flags, offset, start, cells, mf, tf, at, indices, firsts, inner)
-            _fill_basis(flags, functions, start, cells, ys, firsts, basis, work[OWN])
+            _fill_basis(flags, functions, weight, start, cells, ys, firsts, basis, work[OWN])
             for v in range(vectors.shape[0]):
                 for lane in range(cells, TILE):
                     basis[v, lane] = 0.0
@@ -527,7 +536,7 @@ def _add_statistics(kind, basis, group, start, cells, q, t, used, vectors, by_gr
                 for v in range(vectors.shape[0]):
                     vectors[v, b] += q[t, b, lane] * basis[v, lane]
                 if by_group.shape[0] > 0:
-                    by_group[group[start + lane], b] += q[t, b, lane]
+                    by_group[group[start + lane], b] += q[t, b, lane] * basis[0, lane]
         return
     for v in range(vectors.shape[0]):
         for b in range(vectors.shape[1]):
@@ -538,7 +547,7 @@ def _add_statistics(kind, basis, group, start, cells, q, t, used, vectors, by_gr
     if by_group.shape[0] > 0:
         for lane in range(cells):
             for b in range(vectors.shape[1]):
-                by_group[group[start + lane], b] += q[t, b, lane]
+                by_group[group[start + lane], b] += q[t, b, lane] * basis[0, lane]
 
 
 @cache

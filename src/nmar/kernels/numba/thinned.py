@@ -365,7 +365,7 @@ def thinned_tile(law, group, start, basis, work, bins, q, t):
     _densities(q, t, slopes, basis)
     if by_value.shape[0] > 0:
         for pair in range(slopes.shape[1]):
-            add_by_value(q, t, pair, by_value, group, start)
+            add_by_value(q, t, pair, by_value, group, start, basis)
     _largest_after(q, t, size, levels, bins, work)
     most = _begin_tops(work)
     while used < size:
@@ -393,7 +393,7 @@ def thinned_parity_tile(law, group, start, basis, work, q, t):
     """q, log Z and the mean count of counts that matter by their parity alone: see tile.parity_tile."""
     both_densities(q, t, law[3], basis)
     for b in range(2):
-        add_by_value(q, t, b, law[7], group, start)
+        add_by_value(q, t, b, law[7], group, start, basis)
     _parities(q, t, work, law[1][THINNING])
 
 

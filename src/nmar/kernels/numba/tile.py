@@ -106,7 +106,7 @@ def parity_tile(slopes, by_value, group, start, basis, work, q, t):
     """
     both_densities(q, t, slopes, basis)
     for b in range(2):
-        add_by_value(q, t, b, by_value, group, start)
+        add_by_value(q, t, b, by_value, group, start, basis)
     _parities(q, t, work)
 
 
@@ -198,7 +198,7 @@ def closed_tile(log_factorial, slopes, by_value, group, start, basis, work, q, t
         for lane in range(TILE):
             q[t, 0, lane] = 0.0
         _density(q, t, size - 1, slopes, basis, work)
-        add_by_value(q, t, size - 1, by_value, group, start)
+        add_by_value(q, t, size - 1, by_value, group, start, basis)
         for lane in range(TILE):
             work[LOG_Z, lane] = work[OWN, lane] + q[t, 0, lane] + work[LT, lane]
             work[COUNT, lane] = work[TM, lane]
@@ -207,12 +207,12 @@ def closed_tile(log_factorial, slopes, by_value, group, start, basis, work, q, t
     _counts_below(q, t, work, size, log_factorial)
     for b in range(size - 1):
         _density(q, t, b, slopes, basis, work)
-        add_by_value(q, t, b, by_value, group, start)
+        add_by_value(q, t, b, by_value, group, start, basis)
     _top(q, t, work, size - 1)
     if by_value.shape[0] > 0 or _needs_tail(q, t, work, size, log_factorial, slopes, basis):
         _tail(q, t, work, size, log_factorial)
         _density(q, t, size - 1, slopes, basis, work)
-        add_by_value(q, t, size - 1, by_value, group, start)
+        add_by_value(q, t, size - 1, by_value, group, start, basis)
     else:
         for lane in range(TILE):
             q[t, size - 1, lane], work[LAST, lane] = NOTHING, 0.0
@@ -221,11 +221,11 @@ def closed_tile(log_factorial, slopes, by_value, group, start, basis, work, q, t
 
 
 @compiled
-def add_by_value(q, t, b, by_value, group, start):
-    """h(y, κφ) of the families kept by distinct value."""
+def add_by_value(q, t, b, by_value, group, start, basis):
+    """h(y, κφ) of the families kept by distinct value, times the cell's weight."""
     if by_value.shape[0] > 0:
         for lane in range(min(TILE, group.shape[0] - start)):
-            q[t, b, lane] += by_value[group[start + lane], b]
+            q[t, b, lane] += by_value[group[start + lane], b] * basis[0, lane]
 
 
 @compiled
