@@ -50,7 +50,8 @@ def test_options_are_settings(verb):
 
 
 def test_every_setting_is_an_option_of_fit():
-    assert {*fit.SETTINGS, "data", "linkage", "verbose"} == set(PARAMETERS)
+    in_python = {"verbose", "propensity"}  # --quiet; a function or an array
+    assert {*fit.SETTINGS, "data", "linkage", *in_python} == set(PARAMETERS)
 
 
 def test_the_number_of_factors_and_the_trust_may_be_left_open():

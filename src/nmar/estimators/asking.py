@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,13 +13,14 @@ from sklearn.utils.validation import validate_data
 
 from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
-from nmar.models.settings import check_count
+from nmar.models.settings import check_choice, check_count
 from nmar.posterior import posterior as ask
 from nmar.posterior.recommend import recommend, recommendable
 from nmar.report.scoring import as_cells
 
 Array = NDArray[Any]
 Unknown = Literal["error", "prior"]
+Target = Literal["observed", "all"] | None
 
 __all__ = ["Asking", "Unknown", "as_cells"]
 
@@ -35,16 +37,21 @@ class Asking:
             raise NotFittedError("this CCPF is not fitted yet; call fit(cells) first")
         return self.posterior_
 
-    def _positions(self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown) -> tuple[ask.Posterior, Array, Array]:
+    def _positions(
+        self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown, target: Target = None
+    ) -> tuple[ask.Posterior, Array, Array]:
         known = self._fitted()
+        if target is not None:
+            check_choice("target", target, ("observed", "all"))
+            known = replace(known, law=replace(known.law, target=target))
         i = known.rows.positions(np.atleast_1d(np.asarray(rows)), unknown, "rows")
         j = known.cols.positions(np.atleast_1d(np.asarray(cols)), unknown, "cols")
         if len(i) != len(j):
             raise ValueError(f"rows has length {len(i)} and cols {len(j)}; give one id of each per entry")
         return (known.extended() if unknown == "prior" else known), i, j
 
-    def log_density(self, cells: Any, plugin: bool = False, unknown: Unknown = "error") -> Array:
-        """log p(y | observed) of each cell, in row-major order."""
+    def log_density(self, cells: Any, plugin: bool = False, unknown: Unknown = "error", target: Target = None) -> Array:
+        """log p(y) of each cell, in row-major order, given that it is observed or not (``target``)."""
         data = self._read(cells)
         if data is not cells and self._other_rows(data):
             raise ValueError(
@@ -52,11 +59,16 @@ class Asking:
                 " Fold the rows in (fold_in, or score, which does it), or pass nmar.Cells, whose ids say which they are"
             )
         rows, cols = data.pairs()
-        model, i, j = self._positions(data.row_ids[rows], data.col_ids[cols], unknown)
+        model, i, j = self._positions(data.row_ids[rows], data.col_ids[cols], unknown, target)
         return ask.log_density(model, i, j, data.values, plugin)
 
     def log_likelihood(
-        self, cells: Any, plugin: bool = False, per_cell: bool = False, unknown: Unknown = "error"
+        self,
+        cells: Any,
+        plugin: bool = False,
+        per_cell: bool = False,
+        unknown: Unknown = "error",
+        target: Target = None,
     ) -> Any:
         """Mean log likelihood in nats per observed cell; of cells with weights, their weighted mean.
 
@@ -65,8 +77,10 @@ class Asking:
         plugin : False integrates over the data model's posterior; True is the paper's L_NM
         per_cell : return the array instead of its mean
         unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
+        target : "observed": the cells are observed ones; "all": they are a sample of all cells, whoever chose them.
+            None: what the model was fitted for
         """
-        each = self.log_density(cells, plugin, unknown)
+        each = self.log_density(cells, plugin, unknown, target)
         weights = cells.weights if isinstance(cells, Cells) else None
         return each if per_cell else float(np.average(each, weights=weights))
 
@@ -116,20 +130,33 @@ class Asking:
         return not np.array_equal(cells.values[here], seen.values[there])
 
     def predict_entries(
-        self, rows: ArrayLike, cols: ArrayLike, return_std: bool = False, unknown: Unknown = "error"
+        self,
+        rows: ArrayLike,
+        cols: ArrayLike,
+        return_std: bool = False,
+        unknown: Unknown = "error",
+        target: Target = None,
     ) -> Any:
-        """E[y | observed] of entries given by id, and its standard deviation if asked."""
-        model, i, j = self._positions(rows, cols, unknown)
+        """Expected values of entries given by id, and their standard deviations if asked.
+
+        Parameters
+        ----------
+        rows, cols : ids, one of each per entry
+        return_std : return (mean, standard deviation)
+        unknown : what to do with ids not seen in training: "error", or "prior"
+        target : "observed", E[y | observed]; "all", E[y] whether observed or not; None: what the model was fitted for
+        """
+        model, i, j = self._positions(rows, cols, unknown, target)
         mean, variance = ask.mean_and_variance(model, i, j)
         return (mean, np.sqrt(variance)) if return_std else mean
 
     def interval(
-        self, rows: ArrayLike, cols: ArrayLike, level: float = 0.9, unknown: Unknown = "error"
+        self, rows: ArrayLike, cols: ArrayLike, level: float = 0.9, unknown: Unknown = "error", target: Target = None
     ) -> tuple[Array, Array]:
-        """Central prediction interval of y given that it is observed."""
+        """Central prediction interval of y, given that it is observed or of any cell (``target``)."""
         if not 0.0 < level < 1.0:
             raise ValueError(f"level={level!r}; give a probability between 0 and 1")
-        model, i, j = self._positions(rows, cols, unknown)
+        model, i, j = self._positions(rows, cols, unknown, target)
         found = ask.quantiles(model, i, j, (0.5 - level / 2, 0.5 + level / 2))
         return found[:, 0], found[:, 1]
 

@@ -85,6 +85,13 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
     trust : float from 0 to 1, "auto" or None, default None
         How far the pattern is believed. 1 is the coupled model, 0 the blind control. "auto" chooses by held-out
         likelihood; so does None where no linkage was named (and the solver is "batch"), else it is 1.
+    target : {"observed", "all"}, default 'observed'
+        Which cells predictions are about. "observed": values given that they are observed. "all": values of all cells,
+        whether anybody chose to observe them or not; training cells then count by the inverse of their P(observed),
+        from a pattern that is fitted first.
+    propensity : callable, array or None, default None
+        With ``target="all"``, P(observed) from elsewhere. A function of row and column ids, a matrix, or one number for
+        each training cell in row-major order; None: from the pattern.
 
     Attributes
     ----------
@@ -99,6 +106,7 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
     choices_ : what was tried for each setting left to "auto", best first, with the distance to the best and its
         standard error
     trust_ : the trust in the pattern
+    effective_cells_ : with ``target="all"``, how many cells of equal weight would tell as much as the weighted ones
     labels_, responsibilities_ : clusters (``Mixture``)
     coefficients_ : coefficients with standard deviations by covariate name (``Regression``)
 
@@ -131,6 +139,8 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
         max_time: float | None = None,
         patience: int = 10,
         trust: float | str | None = None,
+        target: str = "observed",
+        propensity: Any = None,
     ) -> None:
         self.data = data
         self.linkage = linkage
@@ -149,6 +159,8 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
         self.max_time = max_time
         self.patience = patience
         self.trust = trust
+        self.target = target
+        self.propensity = propensity
 
     # --- fit ----------------------------------------------------------------------------------------------------
 
@@ -205,6 +217,8 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
         if is_stream(X):
             if any(part is not None for part in (valid, hidden, checkpoint)):
                 raise ValueError("a stream takes no valid, hidden or checkpoint; fit Cells for those")
+            if options.target == "all":
+                raise ValueError("a stream cannot be weighed for target='all', which needs all cells; fit Cells")
             if not (options.solver == "minibatch" or isinstance(options.solver, Minibatch)):
                 raise ValueError("a stream of batches needs solver='minibatch'")
             return self._learn(lambda: train_stream(X, options, control), None, on_interrupt)
@@ -274,6 +288,10 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
         if not hasattr(self, "_seen"):
             raise ValueError("partial_fit needs the cells seen so far, which a loaded or streamed model does not hold")
         options = self._options()
+        if options.target == "all":
+            raise ValueError(
+                "partial_fit cannot weigh cells that come later as target='all' needs; fit all cells again"
+            )
         options = replace(options, stop=replace(options.stop, max_iter=min(sweeps, options.stop.max_iter)))
         everything = self._seen.concat(cells, duplicates=duplicates)  # type: ignore[arg-type]
         hidden = self.__dict__.get("_hidden", ())
@@ -333,6 +351,7 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
         self.n_iter_ = fitted.trace.iterations
         self.stop_reason_ = fitted.reason
         self.choices_ = fitted.choices
+        self.effective_cells_ = fitted.effective_cells
 
     @property
     def linkage_(self) -> Any:
@@ -355,7 +374,8 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
         """Write the fitted model to one file, without pickle."""
         known = self._fitted()
         trace = (self.bound_trace_, self.valid_trace_, self.seconds_trace_, self.stop_reason_)
-        params = {k: v for k, v in self.get_params(deep=False).items() if k != "random_state"}
+        left_out = ("random_state", "propensity")  # which a fitted model no longer needs
+        params = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
         save_record(path, (known, trace, tuple(params.items())))
 
 

@@ -51,6 +51,8 @@ class Options:
     starts : how many starts of the linkage are tried, where it has several modes; None: all there are
     dtype : "float64" or "float32" storage
     solver : "batch", "minibatch", "entrywise", or settings: :class:`Minibatch`, :class:`Entrywise`
+    target : "observed" or "all": which cells predictions are about
+    propensity : P(observed) of the training cells where the target is all cells; None: from the pattern
     """
 
     data: Settings = field(default_factory=Factorization)
@@ -66,6 +68,8 @@ class Options:
     seed: Any = 0
     stop: StopRule = field(default_factory=StopRule)
     solver: Any = "batch"
+    target: str = "observed"
+    propensity: Any = None
 
     @classmethod
     def of(cls, **given: Any) -> Options:
@@ -103,6 +107,9 @@ class Options:
                 " passes; give numbers, or use solver='batch'"
             )
         check_choice("dtype", self.dtype, ("float64", "float32"))
+        check_choice("target", self.target, ("observed", "all"))
+        if self.propensity is not None and self.target != "all":
+            raise ValueError("propensity is for target='all'; predictions for observed cells need none")
         if not isinstance(self.solver, Minibatch | Entrywise):
             check_choice("solver", self.solver, SOLVERS)
         if not (np.isfinite(self.stop.tol) and self.stop.tol >= 0):

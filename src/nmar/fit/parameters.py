@@ -195,6 +195,23 @@ PARAMETERS: dict[str, Parameter] = {
             read=_number_or_auto(float),
             usual="auto where no linkage is named, else 1",
         ),
+        Parameter(
+            "target",
+            "observed",
+            '{"observed", "all"}, default \'observed\'',
+            'Which cells predictions are about. "observed": values given that they are observed. "all": values of all '
+            "cells, whether anybody chose to observe them or not; training cells then count by the inverse of their "
+            "P(observed), from a pattern that is fitted first.",
+            choices=("observed", "all"),
+        ),
+        Parameter(
+            "propensity",
+            None,
+            "callable, array or None, default None",
+            'With ``target="all"``, P(observed) from elsewhere. A function of row and column ids, a matrix, or one '
+            "number for each training cell in row-major order; None: from the pattern.",
+            "",
+        ),
     )
 }
 

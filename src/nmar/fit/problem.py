@@ -82,10 +82,12 @@ def begin(
     seed: Any = 0,
     dtype: Any = np.float64,
     lead: int | None = None,
+    target: str = "observed",
 ) -> Problem:
     """Assemble a fit: streams of random numbers for the two models are separate, so neither moves the other."""
     lead = leading_axis(cells) if lead is None else lead
-    law = Law(pattern, data, lead, control, dtype=dtype, trust=trust, density=known_density(cells, hidden))
+    density = known_density(cells, hidden)
+    law = Law(pattern, data, lead, control, dtype=dtype, trust=trust, density=density, target=target)
     linkage.supports(law.family)
     check_linked(data, linkage.name, control)
     check_values(law, linkage, cells)

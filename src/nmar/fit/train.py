@@ -7,6 +7,7 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
@@ -20,6 +21,7 @@ from nmar.fit.problem import check_linked, seed_sequence
 from nmar.fit.search.choose import choose_settings, ranked, score
 from nmar.fit.search.starts import Job, Watch, first_problem, first_state, hidden_cells, with_linkage
 from nmar.fit.solvers.twostage import on_pattern
+from nmar.fit.target import given_probability, weighted
 from nmar.kernels.choose import choose
 from nmar.models.context import Observed
 from nmar.models.law import Law
@@ -89,6 +91,8 @@ def _train(
     kernels = choose(options.backend)
     with threads(options.n_jobs) as executor:
         job = Job(options, cells, valid, away, kernels, executor, watch, control, keep)
+        if options.target == "all":
+            job = _for_all_cells(job)
         if options.linkage == "two-stage":
             return _two_stage(job)
         return _fit(job)
@@ -193,6 +197,33 @@ def _run(job: Job, law: Law, observed: Observed, progress: Progress) -> Fitted:
     return finish(job, law, observed, progress, as_asked(job, law, observed))
 
 
+def _pattern_first(job: Job) -> Fitted:
+    """The pattern alone, until its bound settles."""
+    plain = replace(job.options, linkage="ignorable", control=False, trust=1.0, target="observed", propensity=None)
+    options = replace(plain, data=PatternOnly(), solver="batch")
+    return preliminary(_fit(replace(job, options=options, valid=None, watch=None, keep=_stage(job, "pattern"))))
+
+
+def _for_all_cells(job: Job) -> Job:
+    """The job with cells that count by the inverse of their P(observed), validation cells too."""
+    if job.options.propensity is None:
+        pattern = _pattern_first(job).posterior
+
+        def probability(cells: Cells) -> Array:
+            return -np.expm1(-pattern.rates(*cells.align(job.cells.rows, job.cells.cols).pairs()))
+
+    else:
+
+        def probability(cells: Cells) -> Array:
+            return given_probability(job.options.propensity, cells)
+
+    valid = job.valid
+    if valid is not None and (job.options.propensity is None or callable(job.options.propensity)):
+        known = valid.align(job.cells.rows, job.cells.cols, unknown="drop")
+        valid = weighted(known, probability(known))
+    return replace(job, cells=weighted(job.cells, probability(job.cells)), valid=valid)
+
+
 def _two_stage(job: Job) -> Fitted:
     """The pattern alone until its bound settles, then the data from their start with variance a quadratic in log Λ.
 
@@ -203,9 +234,8 @@ def _two_stage(job: Job) -> Fitted:
     if not Law(job.options.pattern, job.options.data.build(job.cells)).family.location:
         raise ValueError("the two-stage baseline is defined for the Gaussian family only")
     plain = replace(job.options, linkage="ignorable", control=False, trust=1.0)
+    pattern = _pattern_first(job)
     keep = _stage(job, "pattern")
-    first = replace(job, options=replace(plain, data=PatternOnly()), valid=None, watch=None, keep=keep)
-    pattern = preliminary(_fit(first))
     plain = replace(plain, factors=pattern.posterior.law.pattern.factors)  # where they were left open
     known = None if keep is None else keep.read()  # the seed of the first stage, where that was drawn
     seed = plain.seed if known is None else known.seed

@@ -28,6 +28,7 @@ class Law:
     trust : how far the pattern is believed; 1: a line's missing cells count, 0: the image of its observed ones at the
         overall density stands for them (theory.md, Blind control)
     density : share of observed cells among those that are not hidden
+    target : "observed" or "all": which cells predictions are about
     """
 
     pattern: Pattern
@@ -38,6 +39,7 @@ class Law:
     dtype: Any = np.float64
     trust: float = 1.0
     density: float = 1.0
+    target: str = "observed"
 
     @property
     def family(self) -> Family:

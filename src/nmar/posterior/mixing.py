@@ -62,7 +62,7 @@ class Mixed:
 
 
 def mixtures(posterior: Posterior, i: Array, j: Array, moments: bool = False) -> Iterator[Mixed]:
-    """All cells, some at a time, under the law of an observed cell's events.
+    """All cells, some at a time, under the law of an observed cell's events, or of any cell's (``Law.target``).
 
     ``moments`` asks open tables to go so far that second moments are complete, not only probabilities.
     """
@@ -74,7 +74,8 @@ def mixtures(posterior: Posterior, i: Array, j: Array, moments: bool = False) ->
         where = np.arange(block.start, block.stop)
         weigh = _known if linkage.bins == "known" else _closed
         table = posterior.table(None)
-        yield Mixed(where, weigh(linkage, rate[where]), posterior.cells(i[where], j[where]), table, rate[where])
+        log_weight = weigh(linkage, rate[where], _every(posterior))
+        yield Mixed(where, log_weight, posterior.cells(i[where], j[where]), table, rate[where])
 
 
 def draws(m: Mixed, n: int, rng: np.random.Generator) -> Array:
@@ -129,9 +130,12 @@ def _complete(posterior: Posterior, m: Mixed, y: Array, log_density: Array, plug
     linkage = posterior.state.shared.linkage
     if linkage.bins != "open":
         return np.ones(len(y), bool)
-    ceiling = m.cells.ceiling(y, m.table, linkage.limits, plugin)
+    ceiling, size = m.cells.ceiling(y, m.table, linkage.limits, plugin), m.log_weight.shape[1]
+    if _every(posterior):
+        events = linkage.events * m.rate
+        return counts.complete(np.log(events), log_density + events, ceiling, size, 1.0)
     log_z = log_density + counts.log_truncation(m.rate, linkage.events)
-    return counts.complete(np.log(m.rate), log_z, ceiling, m.log_weight.shape[1], linkage.events)
+    return counts.complete(np.log(m.rate), log_z, ceiling, size, linkage.events)
 
 
 def _rates(posterior: Posterior, i: Array, j: Array) -> Array:
@@ -142,15 +146,19 @@ def _rates(posterior: Posterior, i: Array, j: Array) -> Array:
     return np.full(len(i), shared.rate)
 
 
-def _closed(linkage: Linkage, rate: Array) -> Array:
-    """log P(bin | observed) of tables with finitely many bins."""
-    size, shares = linkage.size, linkage.tail_shares
-    assert size is not None
-    log_weight, _ = counts.log_weights(np.log(rate), linkage.bins, size, linkage.events, linkage.starts, shares)
-    return log_weight - counts.log_truncation(rate, linkage.events)[:, None]
+def _every(posterior: Posterior) -> bool:
+    """Whether the question is about all cells; counts of the tail-only control have nothing to do with the pattern."""
+    return posterior.law.target == "all" and not posterior.law.separate
 
 
-def _known(linkage: Any, rate: Array) -> Array:
+def _closed(linkage: Linkage, rate: Array, every: bool) -> Array:
+    """log P(bin) of tables with finitely many bins."""
+    assert linkage.size is not None
+    given = linkage.bins, linkage.size, linkage.events, linkage.starts, linkage.tail_shares
+    return counts.log_probabilities(rate, *given, every=every)
+
+
+def _known(linkage: Any, rate: Array, every: bool) -> Array:
     """Two-stage baseline: the bin of a cell is known from its rate."""
     log_weight = np.full((len(rate), linkage.size), -np.inf)
     log_weight[np.arange(len(rate)), linkage.group(rate)] = 0.0
@@ -189,7 +197,6 @@ def _open_mixtures(
         size = size_at(float(rate[order[start]]))
         where = order[start : start + min(max(ROOM // size, 1), BLOCK)]
         at = rate[where]
-        log_weight, _ = counts.log_weights(np.log(at), "open", size, linkage.events)
-        log_weight = log_weight - counts.log_truncation(at, linkage.events)[:, None]
+        log_weight = counts.log_probabilities(at, "open", size, linkage.events, every=_every(posterior))
         yield Mixed(where, log_weight, posterior.cells(i[where], j[where]), posterior.table(size), at)
         start += len(where)

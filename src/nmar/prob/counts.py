@@ -168,6 +168,30 @@ def _x_coth(x: Array) -> Array:
     return np.where(tiny, 1.0, safe / np.tanh(safe))
 
 
+def log_probabilities(
+    rate: Array,
+    kind: str,
+    size: int,
+    thinning: float = 1.0,
+    starts: tuple[int, ...] | None = None,
+    shares: Array = WHOLE,
+    every: bool = False,
+) -> Array:
+    """log P(bin) of the events of cells at these rates Λ, (cells, size).
+
+    Of observed cells, or (``every``) of all cells, observed or not: e ~ Po(sΛ), where no event at all counts as the
+    first bin, whose dispersion is that of the data model itself.
+    """
+    if not every:
+        log_w, _ = log_weights(np.log(rate), kind, size, thinning, starts, shares)
+        return log_w - log_truncation(rate, thinning)[:, None]
+    events = thinning * np.asarray(rate, np.float64)
+    log_w = log_weights(np.log(events), kind, size, 1.0, starts, shares)[0] - events[:, None]
+    first = slice(0, len(shares))
+    log_w[:, first] = np.logaddexp(log_w[:, first], np.log(shares) - events[:, None])
+    return log_w
+
+
 def log_weights(
     log_rate: Array,
     kind: str,

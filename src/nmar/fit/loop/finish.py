@@ -36,6 +36,7 @@ class Fitted:
     trace: Trace
     reason: str
     choices: tuple[Choice, ...] = ()
+    effective_cells: float | None = None  # of cells that count by inverse probability
 
     @property
     def interrupted(self) -> bool:
@@ -108,7 +109,10 @@ def finish(job: Job, law: Law, observed: Observed, progress: Progress, how: How)
     best = None if fit.progress is None else fit.progress.best
     log.info("stopped after %d sweeps: %s", fit.trace.iterations, fit.reason)
     kept = fit.state if best is None else best
-    return Fitted(Posterior(law, kept.bare(), job.cells.rows, job.cells.cols), fit.trace, fit.reason)
+    weights = job.cells.weights if law.target == "all" else None
+    effective = None if weights is None else float(weights.sum() ** 2 / np.sum(weights**2))
+    known = Posterior(law, kept.bare(), job.cells.rows, job.cells.cols)
+    return Fitted(known, fit.trace, fit.reason, effective_cells=effective)
 
 
 def _keep_last(job: Job, fit: Fit, began: Progress) -> None:

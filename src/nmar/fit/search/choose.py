@@ -249,14 +249,18 @@ def _parts(sweeps: int) -> list[int]:
 
 
 def score(posterior: Posterior, cells: Cells) -> Array:
-    """Predictive log likelihood of each cell that lies on the posterior's axes; 0 where no values are modelled."""
+    """Predictive log likelihood of each cell that lies on the posterior's axes; 0 where no values are modelled.
+
+    Of cells with weights, as often as it counts, so that the mean is the weighted one.
+    """
     known = cells.align(posterior.rows, posterior.cols, unknown="drop")
     if not len(known):
         raise ValueError("valid has no cell whose row and column are in the training cells")
     if not posterior.law.data.has_values:
         return np.zeros(len(known))
     i, j = known.pairs()
-    return log_density(posterior, i, j, known.values)
+    found, weights = log_density(posterior, i, j, known.values), known.weights
+    return found if weights is None else found * (weights / weights.mean())
 
 
 def trusts(cells: Cells) -> tuple[float, float, float]:

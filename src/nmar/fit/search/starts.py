@@ -105,6 +105,7 @@ def begin_fit(job: Job, link: Linkage, seed: Any = None, lead: int | None = None
         seed=options.seed if seed is None else seed,
         dtype=np.dtype(options.dtype).type,
         lead=lead,
+        target=options.target,
     )
 
 

@@ -1,0 +1,136 @@
+"""Predictions for all cells: Coat, whose test items were drawn at random, and Jester with values missing by themselves.
+
+    python -m benchmarks.target coat [--seeds 0 1 2]
+    python -m benchmarks.target jester [--seeds 0 1 2]
+
+``coat``: every candidate is scored by five-fold cross-validation on training cells, weighted by inverse P(observed) of
+a pattern that has not seen the cell; the best by log likelihood is then fitted to all training cells, and only its test
+error is printed beside the baselines'. ``jester``: cells are kept with probability logistic(a + b z), z the standardised
+value, at a density of 0.3; the error is that of the cells that were taken out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
+
+import nmar
+from benchmarks.problems import coat, folder, triplets
+from nmar import CCPF, Cells, Effects, Factorization, Free
+from nmar.fit.target import inverse_weights
+
+FOLDS = 5
+DENSITY = 0.3
+STRENGTHS = (0.0, 0.5, 1.0, 2.0)
+
+
+def candidates(rows: object = None, cols: object = None) -> Iterator[tuple[str, object, object]]:
+    """Data models and linkages among which training cells choose."""
+    for data in (Effects("both"), Factorization(2), Factorization(5)):
+        yield f"{data.describe()}, ignorable", data, "ignorable"
+        for s in (1, 4, 16, 64):
+            yield f"{data.describe()}, shift, s = {s}", data, Free(thinning=s, mean="shift")
+
+
+def fit(data: object, linkage: object, cells: Cells, seed: int, target: str = "all", **more: object) -> CCPF:
+    """One fit; the pattern has three factors, as many as are best at predicting which cells of Coat are observed."""
+    model = CCPF(data, linkage, factors=3, trust=1.0, random_state=seed, target=target)
+    return model.fit(cells, **more)
+
+
+def judges(train: Cells, fold: np.ndarray, seed: int) -> np.ndarray:
+    """Weights of the training cells, from patterns that have not seen them."""
+    found = np.zeros(len(train))
+    for k in range(FOLDS):
+        kept, out = train.select(fold != k), train.select(fold == k)
+        model = CCPF(nmar.PatternOnly(), "ignorable", factors=3, random_state=seed).fit(kept, hidden=out)
+        found[fold == k] = model.observed_probability(*out.pairs())
+    return inverse_weights(found)
+
+
+def cross_validated(train: Cells, data: object, linkage: object, seed: int, fold: np.ndarray) -> np.ndarray:
+    """(2, cells) squared error and log density of each training cell, from fits that have not seen it."""
+    found = np.zeros((2, len(train)))
+    for k in range(FOLDS):
+        kept, out = train.select(fold != k), train.select(fold == k)
+        model = fit(data, linkage, kept, seed, hidden=out)
+        found[0, fold == k] = (model.predict_entries(*out.pairs()) - out.values) ** 2
+        found[1, fold == k] = model.log_density(out)
+    return found
+
+
+def run_coat(seeds: list[int]) -> None:
+    """Choose on training cells, then look at the test cells once."""
+    train, test = coat()
+    errors = []
+    for seed in seeds:
+        fold = np.random.default_rng(seed).integers(0, FOLDS, len(train))
+        weights = judges(train, fold, seed)
+        scores = {}
+        for name, data, linkage in candidates():
+            error, density = np.average(cross_validated(train, data, linkage, seed, fold), axis=1, weights=weights)
+            scores[name] = density
+            print(
+                f"  seed {seed}  {name:32s} cross-validated: squared error {error:.4f}, log lik. {density:.4f}",
+                flush=True,
+            )
+        best = max(scores, key=scores.__getitem__)
+        data, linkage = next((d, link) for name, d, link in candidates() if name == best)
+        shown = {"plain": fit(Factorization(10), None, train, seed, "observed"), "all": fit(data, linkage, train, seed)}
+        for name, model in shown.items():
+            error = float(np.mean((model.predict_entries(*test.pairs()) - test.values) ** 2))
+            text = f"{name:6s} squared error {error:.4f}, log lik. {model.log_likelihood(test):.4f}"
+            print(f"seed {seed}  {text}" + (f"  ({best})" if name == "all" else ""), flush=True)
+        errors.append(error)
+    print(f"mean of target='all', chosen on training cells: {np.mean(errors):.4f}")
+
+
+def masked(strength: float, seed: int) -> tuple[Cells, Cells]:
+    """Jester's cells, kept the more often the larger their value, and those taken out."""
+    row, col, value = triplets(folder() / "jester_dense1000" / "ratings.parquet")
+    rows, cols = (np.unique(ids, return_inverse=True)[1] for ids in (row, col))
+    z = (value - value.mean()) / value.std()
+    level = brentq(lambda a: float(expit(a + strength * z).mean()) - DENSITY, -20.0, 20.0)
+    kept = np.random.default_rng(seed).random(len(z)) < expit(level + strength * z)
+    shape = (int(rows.max()) + 1, int(cols.max()) + 1)
+    return tuple(Cells.from_arrays(rows[m], cols[m], value[m], shape) for m in (kept, ~kept))  # type: ignore[return-value]
+
+
+def run_jester(seeds: list[int]) -> None:
+    """Errors on the cells that were taken out, where the truth is known."""
+    shift = Free(thinning=16, mean="shift")
+    for strength in STRENGTHS:
+        for name, linkage, target in (
+            ("default", None, "observed"),
+            ("ignorable", "ignorable", "observed"),
+            ("ignorable, weighted", "ignorable", "all"),
+            ("shift, s = 16", shift, "observed"),
+            ("shift, s = 16, weighted", shift, "all"),
+        ):
+            found = []
+            for seed in seeds:
+                train, hidden = masked(strength, seed)
+                model = CCPF(Factorization(5), linkage, factors=3, random_state=seed, target=target).fit(train)
+                away = model.predict_entries(*hidden.pairs()) - hidden.values
+                found.append((np.sqrt(np.mean(away**2)), away.mean()))
+            error, bias = np.mean(found, axis=0)
+            print(f"strength {strength}  {name:24s} {target:9s} RMSE {error:.4f}  bias {bias:+.3f}", flush=True)
+
+
+def main() -> None:
+    """Parse and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["coat", "jester"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    {"coat": run_coat, "jester": run_jester}[args.what](args.seeds)
+
+
+if __name__ == "__main__":
+    main()
