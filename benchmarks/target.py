@@ -1,12 +1,12 @@
 """Predictions for all cells: Coat, whose test items were drawn at random, and Jester with values missing by themselves.
 
-    python -m benchmarks.target coat [--seeds 0 1 2]
+    python -m benchmarks.target coat [--covariates] [--seeds 0 1 2]
     python -m benchmarks.target jester [--seeds 0 1 2]
 
-``coat``: every candidate is scored by five-fold cross-validation on training cells, weighted by inverse P(observed) of
+``coat``: every candidate is scored by cross-validation on training cells, weighted by inverse P(observed) of
 a pattern that has not seen the cell; the best by log likelihood is then fitted to all training cells, and only its test
-error is printed beside the baselines'. ``jester``: cells are kept with probability logistic(a + b z), z the standardised
-value, at a density of 0.3; the error is that of the cells that were taken out.
+error is printed beside the baseline. ``jester``: cells are kept with probability logistic(a + b z), z the standard
+score of the value, at a density of 0.3; the error is that of the cells that were taken out.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Iterator
 
 import numpy as np
+import pandas
 from scipy.optimize import brentq
 from scipy.special import expit
 
@@ -29,9 +30,18 @@ DENSITY = 0.3
 STRENGTHS = (0.0, 0.5, 1.0, 2.0)
 
 
-def candidates(rows: object = None, cols: object = None) -> Iterator[tuple[str, object, object]]:
+def features() -> dict[str, np.ndarray]:
+    """Covariates of Coat's users and items, by position."""
+    return {
+        axis: np.ascontiguousarray(pandas.read_parquet(folder() / "coat" / f"{name}_features.parquet").to_numpy(float))
+        for axis, name in (("rows", "user"), ("cols", "item"))
+    }
+
+
+def candidates(covariates: bool) -> Iterator[tuple[str, object, object]]:
     """Data models and linkages among which training cells choose."""
-    for data in (Effects("both"), Factorization(2), Factorization(5)):
+    known = features() if covariates else {}
+    for data in (Effects("both", **known), Factorization(2, **known), Factorization(5, **known)):
         yield f"{data.describe()}, ignorable", data, "ignorable"
         for s in (1, 4, 16, 64):
             yield f"{data.describe()}, shift, s = {s}", data, Free(thinning=s, mean="shift")
@@ -64,7 +74,7 @@ def cross_validated(train: Cells, data: object, linkage: object, seed: int, fold
     return found
 
 
-def run_coat(seeds: list[int]) -> None:
+def run_coat(seeds: list[int], covariates: bool = False) -> None:
     """Choose on training cells, then look at the test cells once."""
     train, test = coat()
     errors = []
@@ -72,7 +82,7 @@ def run_coat(seeds: list[int]) -> None:
         fold = np.random.default_rng(seed).integers(0, FOLDS, len(train))
         weights = judges(train, fold, seed)
         scores = {}
-        for name, data, linkage in candidates():
+        for name, data, linkage in candidates(covariates):
             error, density = np.average(cross_validated(train, data, linkage, seed, fold), axis=1, weights=weights)
             scores[name] = density
             print(
@@ -80,7 +90,7 @@ def run_coat(seeds: list[int]) -> None:
                 flush=True,
             )
         best = max(scores, key=scores.__getitem__)
-        data, linkage = next((d, link) for name, d, link in candidates() if name == best)
+        data, linkage = next((d, link) for name, d, link in candidates(covariates) if name == best)
         shown = {"plain": fit(Factorization(10), None, train, seed, "observed"), "all": fit(data, linkage, train, seed)}
         for name, model in shown.items():
             error = float(np.mean((model.predict_entries(*test.pairs()) - test.values) ** 2))
@@ -126,10 +136,14 @@ def main() -> None:
     """Parse and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["coat", "jester"])
+    parser.add_argument("--covariates", action="store_true", help="of Coat's users and items")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    {"coat": run_coat, "jester": run_jester}[args.what](args.seeds)
+    if args.what == "coat":
+        run_coat(args.seeds, args.covariates)
+    else:
+        run_jester(args.seeds)
 
 
 if __name__ == "__main__":

@@ -44,11 +44,27 @@ class Asking:
         if target is not None:
             check_choice("target", target, ("observed", "all"))
             known = replace(known, law=replace(known.law, target=target))
-        i = known.rows.positions(np.atleast_1d(np.asarray(rows)), unknown, "rows")
-        j = known.cols.positions(np.atleast_1d(np.asarray(cols)), unknown, "cols")
+        i, new_rows = self._known_or_described(0, np.atleast_1d(np.asarray(rows)), unknown)
+        j, new_cols = self._known_or_described(1, np.atleast_1d(np.asarray(cols)), unknown)
         if len(i) != len(j):
             raise ValueError(f"rows has length {len(i)} and cols {len(j)}; give one id of each per entry")
-        return (known.extended() if unknown == "prior" else known), i, j
+        longer = unknown == "prior" or len(new_rows) or len(new_cols)
+        return (known.extended(new_rows, new_cols) if longer else known), i, j
+
+    def _known_or_described(self, axis: int, ids: Array, unknown: Unknown) -> tuple[Array, Array]:
+        """Positions of ids, and those ids that have covariates but no cells: they come after the known ones."""
+        known = self._fitted()
+        axes = (known.rows, known.cols)
+        found = axes[axis].positions(ids, "prior")
+        away = found < 0
+        described = np.zeros(len(ids), np.bool_)
+        described[away] = known.law.data.described(axis, ids[away])
+        if not described.any():
+            return axes[axis].positions(ids, unknown, ("rows", "cols")[axis]), ids[:0]
+        axes[axis].positions(ids[~described], unknown, ("rows", "cols")[axis])
+        new, where = np.unique(ids[described], return_inverse=True)
+        found[described] = axes[axis].size + where
+        return found, new
 
     def log_density(self, cells: Any, plugin: bool = False, unknown: Unknown = "error", target: Target = None) -> Array:
         """log p(y) of each cell, in row-major order, given that it is observed or not (``target``)."""

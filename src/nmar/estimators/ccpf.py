@@ -109,6 +109,7 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
     effective_cells_ : with ``target="all"``, how many cells of equal weight would tell as much as the weighted ones
     labels_, responsibilities_ : clusters (``Mixture``)
     coefficients_ : coefficients with standard deviations by covariate name (``Regression``)
+    covariate_effects_ : effects of covariates with standard deviations by name (``Factorization(rows=…, cols=…)``)
 
     Examples
     --------
@@ -376,6 +377,9 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
         trace = (self.bound_trace_, self.valid_trace_, self.seconds_trace_, self.stop_reason_)
         left_out = ("random_state", "propensity")  # which a fitted model no longer needs
         params = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
+        for name in ("rows", "cols"):  # covariates: the fitted model holds them as numbers
+            if getattr(params["data"], name, None) is not None:
+                params["data"] = replace(params["data"], **{name: None})
         save_record(path, (known, trace, tuple(params.items())))
 
 

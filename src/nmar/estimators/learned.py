@@ -54,6 +54,25 @@ class Learned:
         return self.responsibilities_.argmax(axis=1)
 
     @property
+    def covariate_effects_(self) -> dict[str, Coefficients]:
+        """Effects of covariates with standard deviations, by axis and name (``Factorization(rows=…, cols=…)``).
+
+        One line for each coordinate of a row or column: its factors ("factor 1" …) and its own level ("bias"), the
+        latter in units of the values; columns are the covariates, standardised (:class:`nmar.data.covariates.Design`).
+        """
+        known, found = self._fitted(), {}
+        for axis, name in enumerate(("rows", "cols")):
+            effects = known.law.data.covariate_effects(axis, known.state.shared.data)
+            if effects is not None:
+                scale = np.where([label == "bias" for label in effects.labels], known.units.scale, 1.0)[:, None]
+                found[name] = Coefficients(
+                    np.array(effects.labels), effects.names, scale * effects.mean, scale * effects.sd
+                )
+        if not found:
+            raise AttributeError("covariate_effects_ exists for data models with covariates (rows=…, cols=…) only")
+        return found
+
+    @property
     def coefficients_(self) -> Coefficients:
         """Coefficients with standard deviations, by covariate name (Regression)."""
         known = self._fitted()

@@ -69,7 +69,7 @@ def fold_in(
             " bring none; give theirs with set_params(data=…) and partial_fit, or fit all cells"
         )
     check_values(law, state.shared.linkage, known)
-    start = unseen_lines(law, state, axis, known.shape[axis])
+    start = unseen_lines(law, state, axis, (known.row_ids, known.col_ids)[axis])
     with threads(n_jobs) as executor:
         pair = Folding(axis, choose(backend), executor, tol, max_iter).fold(posterior, known, start)
     ends = (known.rows, posterior.cols) if axis == 0 else (posterior.rows, known.cols)

@@ -56,7 +56,7 @@ def _longer(posterior: Posterior, cells: Cells, folding: Folding) -> Posterior:
         return posterior
     mine = leading_part(cells, axis, fresh)
     rows, cols = (posterior.rows, None) if axis else (None, posterior.cols)
-    start, known = unseen_lines(law, state, axis, len(fresh)), law.data.known_lines(axis)
+    start, known = unseen_lines(law, state, axis, ids.ids[fresh]), law.data.known_lines(axis)
     if known is not None:
         start = replace(start, data=known.take(fresh))
     side = folding.fold(posterior, mine.align(rows, cols, unknown="drop"), start)

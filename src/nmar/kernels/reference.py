@@ -242,7 +242,7 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
     if free.size and n:
         full = unpack(quadratic.astype(np.float64), d)
         precision = full[:, free[:, None], free] + np.diag(prior.precision[free])
-        right = linear[:, free] + prior.precision[free] * prior.mean[free]
+        right = linear[:, free] + prior.precision[free] * prior.mean[:, free]
         right = right - full[:, free[:, None], fixed] @ constant[fixed]
         covariance = np.linalg.inv(precision)
         mean[:, free] = np.einsum("nij,nj->ni", covariance, right)
@@ -261,14 +261,14 @@ def descend(
     mean, variance = mine.first.astype(np.float64), np.zeros_like(mine.first, np.float64)
     b = theirs.first[lines.indices].astype(np.float64)
     vb = theirs.second[lines.indices].astype(np.float64)
-    free = np.flatnonzero(prior.free)
+    free, centers = np.flatnonzero(prior.free), np.broadcast_to(prior.mean, mean.shape)
     for i in range(len(mean)):
         cells = slice(lines.indptr[i], lines.indptr[i + 1])
         w, x, precision = weight[cells], b[cells][:, free], prior.precision[free]
         noise = w @ vb[cells][:, free]
         matrix = (x * w[:, None]).T @ x + np.diag(noise + precision)
         right = (linear[cells] - w * first[cells]) @ x - noise * mean[i, free]
-        mean[i, free] += _conjugate(matrix, right + precision * (prior.mean[free] - mean[i, free]), steps)
+        mean[i, free] += _conjugate(matrix, right + precision * (centers[i, free] - mean[i, free]), steps)
         variance[i, free] = 1.0 / np.diag(matrix)
     dtype, log_det = mine.packed.dtype, np.log(variance[:, free]).sum(axis=1)
     return found, NormalLines(mean.astype(dtype), variance.astype(dtype), log_det)

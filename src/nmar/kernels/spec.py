@@ -245,7 +245,7 @@ class GammaUpdate(NamedTuple):
 class NormalPrior(NamedTuple):
     """Prior of a normal line and which coordinates are free (the rest are known constants)."""
 
-    mean: Array  # (d,)
+    mean: Array  # (1 or n, d): one for all lines, or one each
     precision: Array  # (d,)
     free: Array  # (d,) bool
 

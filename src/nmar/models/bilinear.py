@@ -20,11 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.data.axis import Axis
 from nmar.data.cells import Cells
+from nmar.data.covariates import Design
 from nmar.kernels.spec import Expectation, Kernels, NormalLines, NormalPrior
 from nmar.models.alignment import FLOOR, Alignment
+from nmar.models.covariates import DesignedLines, LineCoefficients
 from nmar.models.predictive import NormalPredictive
-from nmar.models.protocol import Block, DataModel, Features, Start
+from nmar.models.protocol import Block, CovariateEffects, DataModel, Features, Start
 from nmar.prob.factor import NormalFactor, pack
 
 Array = NDArray[Any]
@@ -43,6 +46,7 @@ class Coordinates:
     learned : prior variance set by empirical Bayes
     bias : which coordinate is the line's own intercept (started at its shrunken mean), or -1
     known : (n, d) lines that are known altogether (covariates), or None
+    design : covariates of the lines, on which their prior means depend, or None
     """
 
     free: tuple[bool, ...]
@@ -50,6 +54,7 @@ class Coordinates:
     learned: tuple[bool, ...]
     bias: int = -1
     known: Any = None
+    design: Design | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +62,13 @@ class Priors:
     """Normal priors of the lines, per axis: mean and variance of each coordinate.
 
     ``lead`` is the axis that sweeps update first; its factors keep unit prior variance, which fixes their scale.
+    ``coefficients`` are those of the covariates, where an axis has them: prior means of lines are linear in these.
     """
 
     mean: tuple[Array, Array]
     variance: tuple[Array, Array]
     lead: int
+    coefficients: tuple[LineCoefficients | None, LineCoefficients | None] = (None, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +109,12 @@ class Bilinear(DataModel):
     def _constant(self, axis: int) -> Array:
         return np.array(self.axes[axis].constant, np.float64)
 
-    def prior(self, axis: int, shared: Priors) -> NormalPrior:
-        """The prior of one axis as the kernels read it."""
-        return NormalPrior(shared.mean[axis], 1.0 / shared.variance[axis], self._free(axis))
+    def prior(self, axis: int, shared: Priors, side: NormalFactor | None = None) -> NormalPrior:
+        """The prior of one axis, or of these lines of it, as the kernels read it."""
+        mean, coefficients = shared.mean[axis][None, :], shared.coefficients[axis]
+        if coefficients is not None and isinstance(side, DesignedLines):
+            mean = mean + coefficients.prior_mean(side.x.astype(np.float64))
+        return NormalPrior(mean, 1.0 / shared.variance[axis], self._free(axis))
 
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """Biases from shrunken line means, factors of the axis that is *not* updated first at random.
@@ -118,14 +128,30 @@ class Bilinear(DataModel):
         variance[lead][: self.rank] = 1.0
         variance[1 - lead][: self.rank] = spread / max(self.rank, 1)
         shared = Priors((means[0], means[1]), (variance[0], variance[1]), lead)
-        sides = [self._start(cells, axis, axis == lead, shared, rng) for axis in (lead, 1 - lead)]
-        return Start(sides[lead], sides[1 - lead], shared)
+        sides = {axis: self._start(cells, axis, axis == lead, shared, rng) for axis in (lead, 1 - lead)}
+        designed = {axis: self._designed(side, axis, (cells.rows, cells.cols)[axis]) for axis, side in sides.items()}
+        coefficients = [self._first_coefficients(designed[axis], axis, shared) for axis in (0, 1)]
+        return Start(designed[0], designed[1], replace(shared, coefficients=(coefficients[0], coefficients[1])))
+
+    def _designed(self, side: NormalFactor, axis: int, ids: Axis) -> NormalFactor:
+        """Lines with their covariates, where the axis has them."""
+        design = self.axes[axis].design
+        if design is None:
+            return side
+        return DesignedLines(side.mean, side.spread, side.log_det, design.lines(ids, ("rows", "cols")[axis]))
+
+    def _first_coefficients(self, side: NormalFactor, axis: int, shared: Priors) -> LineCoefficients | None:
+        if not isinstance(side, DesignedLines):
+            return None
+        return LineCoefficients.start(side.x, self._free(axis), shared.variance[axis])
 
     def grown(self, fresh: DataModel) -> Bilinear:
         """The same coordinates, with the covariates of more lines."""
         if not isinstance(fresh, Bilinear) or fresh._layout != self._layout:
             raise ValueError(f"data builds {fresh!r} in place of {self!r}; fit again to change the data model")
-        rows, cols = (replace(old, known=new.known) for old, new in zip(self.axes, fresh.axes, strict=True))
+        rows, cols = (
+            replace(old, known=new.known, design=new.design) for old, new in zip(self.axes, fresh.axes, strict=True)
+        )
         return replace(self, axes=(rows, cols))
 
     @property
@@ -215,17 +241,17 @@ class Bilinear(DataModel):
         if not any(self.axes[axis].free):
             return side
         if found.updated is not None:
-            return NormalFactor(*found.updated)
-        prior = self.prior(axis, shared)
+            return _moved(side, NormalFactor(*found.updated))
+        prior = self.prior(axis, shared, side)
         mean, spread, log_det = kernels.solve_normal(found.linear, found.quadratic, self._constant(axis), prior)
         dtype = side.mean.dtype
-        return NormalFactor(mean.astype(dtype), spread.astype(dtype), log_det)
+        return _moved(side, NormalFactor(mean.astype(dtype), spread.astype(dtype), log_det))
 
     def expect(self, kernels: Kernels, block: Block, side: NormalFactor, axis: int, shared: Priors) -> Expectation:
         """Diagonal lines are updated inside the kernel, or by a dual solve where coordinates outnumber cells."""
         if not self.diagonal or not any(self.axes[axis].free):
             return super().expect(kernels, block, side, axis, shared)
-        prior, law = self.prior(axis, shared), block.cell_law.counted(block.scale)
+        prior, law = self.prior(axis, shared, side), block.cell_law.counted(block.scale)
         if self.axes[1 - axis].known is None or self.size < DUAL:
             found, lines = kernels.descend(block.lines, block.mine, block.theirs, law, prior, self.steps)
             return found._replace(updated=lines)
@@ -233,13 +259,23 @@ class Bilinear(DataModel):
         return found if found.short else found._replace(updated=solve_dual(block, found.cellwise, prior))
 
     def learn(self, side: NormalFactor, axis: int, shared: Priors) -> Priors:
-        """Empirical Bayes: the prior variance of a learned coordinate is mean_j E[(b_jk − prior mean)²]."""
+        """Empirical Bayes: the prior variance of a learned coordinate is mean_j E[(b_jk − prior mean)²].
+
+        Where lines have covariates, q(W) comes first.
+        """
         learned = np.array(self.axes[axis].learned, bool)
+        coefficients = shared.coefficients[axis]
+        if coefficients is not None:
+            coefficients = coefficients.learned(side, shared.variance[axis], self._free(axis))  # type: ignore[arg-type]
+            both = list(shared.coefficients)
+            both[axis] = coefficients
+            shared = replace(shared, coefficients=(both[0], both[1]))
         if axis == shared.lead:
             learned[: self.rank] = False
         if not learned.any():
             return shared
-        away = side.distances(shared.mean[axis]) / len(side.mean)
+        total = side.distances(shared.mean[axis]) if coefficients is None else coefficients.distances(side)  # type: ignore[arg-type]
+        away = total / len(side.mean)
         found = np.where(learned, np.maximum(away, FLOOR), shared.variance[axis])
         variance = list(shared.variance)
         variance[axis] = found
@@ -251,8 +287,9 @@ class Bilinear(DataModel):
         return True
 
     def alignment(self, leading: list[NormalFactor], other: NormalFactor) -> Alignment | None:
-        """Full-covariance factors can be turned."""
-        return None if self.diagonal or self.rank == 0 else Alignment.between(leading, other, self.rank)
+        """Full-covariance factors can be turned; those whose prior means are linear in covariates stay as they are."""
+        designed = any(axis.design is not None for axis in self.axes)
+        return None if self.diagonal or designed or self.rank == 0 else Alignment.between(leading, other, self.rank)
 
     def realigned(self, other: NormalFactor, axis: int, shared: Priors) -> Priors:
         """Prior variances of the factors from the turned lines."""
@@ -280,13 +317,56 @@ class Bilinear(DataModel):
         """The line of an id that was never seen: the prior (a known axis: its mean line)."""
         if self.axes[axis].known is not None:
             return self._factor(side.mean.mean(axis=0, keepdims=True), np.zeros((1, self.size)), axis)
+        coefficients = shared.coefficients[axis]
+        if coefficients is not None:
+            return self._prior_lines(axis, np.zeros((1, coefficients.mean.shape[1])), shared)
         free = self._free(axis)
         mean = np.where(free, shared.mean[axis], self._constant(axis))[None, :]
         return self._factor(mean, np.where(free, shared.variance[axis], 0.0)[None, :], axis)
 
+    def new_lines(self, axis: int, ids: Array, side: NormalFactor, shared: Priors) -> NormalFactor:
+        """Lines of ids without cells: the prior of their covariates, or of mean ones where they have none."""
+        design = self.axes[axis].design
+        if design is None or design.ids is None:
+            return super().new_lines(axis, ids, side, shared)
+        where = design.ids.positions(ids, unknown="prior")
+        return self._prior_lines(axis, np.where((where >= 0)[:, None], design.x[where], 0.0), shared)
+
+    def covariate_effects(self, axis: int, shared: Priors) -> CovariateEffects | None:
+        """Of the free coordinates: factors, and the line's own level."""
+        coefficients, design = shared.coefficients[axis], self.axes[axis].design
+        if coefficients is None or design is None:
+            return None
+        free = self._free(axis)
+        labels = [f"factor {k + 1}" if k < self.rank else "bias" for k in np.flatnonzero(free)]
+        return CovariateEffects(tuple(labels), design.names, coefficients.mean[free], coefficients.sd[free])
+
+    def described(self, axis: int, ids: Array) -> Array:
+        """Which ids have covariates."""
+        design = self.axes[axis].design
+        return super().described(axis, ids) if design is None else design.has(ids)
+
+    def _prior_lines(self, axis: int, x: Array, shared: Priors) -> DesignedLines:
+        """Lines that are known by their covariates alone."""
+        coefficients, free = shared.coefficients[axis], self._free(axis)
+        assert coefficients is not None
+        mean = np.where(free, shared.mean[axis] + coefficients.prior_mean(x), self._constant(axis))
+        variance = np.where(free, shared.variance[axis] + coefficients.variance_at(x), 0.0)
+        plain = self._factor(mean, variance, axis)
+        return DesignedLines(plain.mean, plain.spread, plain.log_det, x)
+
     def divergence(self, side: NormalFactor, axis: int, shared: Priors) -> float:
-        """KL of the free coordinates of one side from their prior."""
-        return side.divergence(self._free(axis), shared.mean[axis], shared.variance[axis])
+        """KL of the free coordinates of one side from their prior, and of the coefficients of its covariates."""
+        free, coefficients = self._free(axis), shared.coefficients[axis]
+        if coefficients is None or not isinstance(side, DesignedLines):
+            return side.divergence(free, shared.mean[axis], shared.variance[axis])
+        away = coefficients.distances(side)
+        return side.divergence_at(free, away, shared.variance[axis]) + coefficients.divergence(free)
+
+
+def _moved(side: NormalFactor, new: NormalFactor) -> NormalFactor:
+    """New lines, with the covariates of the old ones where these have any."""
+    return side.moved(new) if isinstance(side, DesignedLines) else new
 
 
 def solve_dual(block: Block, cellwise: Array | None, prior: NormalPrior) -> NormalLines:
@@ -298,7 +378,7 @@ def solve_dual(block: Block, cellwise: Array | None, prior: NormalPrior) -> Norm
     assert cellwise is not None
     lines, theirs = block.lines, block.theirs
     n = len(lines.indptr) - 1
-    mean = np.tile(prior.mean, (n, 1))
+    mean = np.broadcast_to(prior.mean, (n, len(prior.precision))).copy()
     variance = np.tile(1.0 / prior.precision, (n, 1))
     for i in range(n):
         cells = slice(lines.indptr[i], lines.indptr[i + 1])
@@ -310,7 +390,7 @@ def solve_dual(block: Block, cellwise: Array | None, prior: NormalPrior) -> Norm
         scaled = root[:, None] * x
         target = np.divide(cellwise[0, cells], root, out=np.zeros_like(root), where=root > 0.0)
         gram = np.eye(len(x)) + (scaled / prior.precision) @ scaled.T
-        mean[i] += (scaled.T @ np.linalg.solve(gram, target - scaled @ prior.mean)) / prior.precision
+        mean[i] += (scaled.T @ np.linalg.solve(gram, target - scaled @ mean[i])) / prior.precision
         variance[i] = 1.0 / (prior.precision + weight @ x**2)
     dtype = theirs.packed.dtype
     return NormalLines(mean.astype(dtype), variance.astype(dtype), np.log(variance).sum(axis=1))

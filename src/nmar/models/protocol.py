@@ -86,6 +86,15 @@ class Precision(NamedTuple):
     log_mean: float  # E[log 1/σ²]
 
 
+class CovariateEffects(NamedTuple):
+    """Coefficients of covariates: one line for each coordinate of a line of the axis."""
+
+    labels: tuple[str, ...]
+    names: tuple[str, ...]
+    mean: Array
+    sd: Array
+
+
 class DataModel(ABC):
     """A data-generating model. Frozen: settings only, no fitted state.
 
@@ -136,6 +145,19 @@ class DataModel(ABC):
         if fresh is not self and fresh != self:
             raise ValueError(f"data builds {fresh!r}, but {self!r} was fitted; fit again to change the data model")
         return self
+
+    def new_lines(self, axis: int, ids: Array, side: Any, shared: Any) -> Any:
+        """Lines of ids without cells: each the prior, unless the model knows more of them (covariates)."""
+        line = self.prior_line(axis, side, shared)
+        return line.take(np.zeros(len(ids), np.int64))
+
+    def covariate_effects(self, axis: int, shared: Any) -> CovariateEffects | None:
+        """Effects of an axis's covariates on its lines, where it has any."""
+        return None
+
+    def described(self, axis: int, ids: Array) -> Array:
+        """Which ids the model knows something of, though they may have no cells (covariates)."""
+        return np.zeros(len(ids), np.bool_)
 
     def known_lines(self, axis: int) -> Any:
         """The lines of an axis that are known altogether (covariates, features), in its order; None: they are learned.

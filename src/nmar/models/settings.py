@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
+from nmar.data.covariates import design
 from nmar.models.bilinear import Bilinear, Coordinates
 from nmar.models.element import Element, NormalElement
 from nmar.models.mixture import ClusterModel
@@ -99,6 +100,28 @@ def with_intercepts(rank: int, cells: Cells | None) -> tuple[Coordinates, Coordi
     return (longer, other) if rows_first else (other, longer)
 
 
+def check_covariates(family: str, rows: Any, cols: Any) -> None:
+    """Covariates move the means of normal lines."""
+    if family != "gaussian" and not (rows is None and cols is None):
+        raise ValueError(f"covariates are for family='gaussian'; rows and cols must be None with family={family!r}")
+
+
+def with_designs(
+    axes: tuple[Coordinates, Coordinates], cells: Cells | None, rows: Any, cols: Any
+) -> tuple[Coordinates, Coordinates]:
+    """The axes with covariates, where they are given."""
+    if rows is None and cols is None:
+        return axes
+    if cells is None:
+        raise ValueError("a model with covariates cannot be simulated; simulate without them")
+    given = ((rows, cells.rows, "rows"), (cols, cells.cols, "cols"))
+    first, second = (
+        axis if known is None else replace(axis, design=design(known, ids, name))
+        for axis, (known, ids, name) in zip(axes, given, strict=True)
+    )
+    return first, second
+
+
 @dataclass(frozen=True)
 class Factorization:
     """Matrix factorization of the values.
@@ -109,6 +132,9 @@ class Factorization:
     family : "gaussian" (normal lines, probabilistic matrix factorization) or "poisson" (gamma lines)
     covariance : "full" (one covariance matrix per line) or "diagonal" (the paper's); Gaussian only
     bias : row and column biases; Gaussian only
+    rows, cols : covariates of the rows and of the columns, on which the prior means of their factors and biases depend;
+        a frame with a line per id (in a pandas index, or in the one column that holds every id), or an array with a
+        line per position. Ids without cells are predicted from theirs. Gaussian only
 
     Examples
     --------
@@ -120,11 +146,14 @@ class Factorization:
     family: Literal["gaussian", "poisson"] = "gaussian"
     covariance: Literal["full", "diagonal"] = "full"
     bias: bool = True
+    rows: Any = field(default=None, compare=False, repr=False)
+    cols: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_count("rank", self.rank, 1)
         check_choice("family", self.family, ("gaussian", "poisson"))
         check_choice("covariance", self.covariance, ("full", "diagonal"))
+        check_covariates(self.family, self.rows, self.cols)
 
     def build(self, cells: Cells | None) -> DataModel:
         """A Gaussian bilinear model or a Poisson product. Warns of a rank above the matrix's smaller side."""
@@ -132,10 +161,9 @@ class Factorization:
         if self.family == "poisson":
             return self._poisson(cells)
         factors = (True,) * self.rank
-        if not self.bias:
-            axis = Coordinates(factors, (0.0,) * self.rank, factors)
-            return Bilinear((axis, axis), self.covariance, self.rank)
-        return Bilinear(with_intercepts(self.rank, cells), self.covariance, self.rank)
+        axis = Coordinates(factors, (0.0,) * self.rank, factors)
+        axes = with_intercepts(self.rank, cells) if self.bias else (axis, axis)
+        return Bilinear(with_designs(axes, cells, self.rows, self.cols), self.covariance, self.rank)
 
     def _poisson(self, cells: Cells | None) -> DataModel:
         """Hierarchical gamma lines whose priors are as wide as the line means differ beyond Poisson noise.
@@ -150,9 +178,10 @@ class Factorization:
         return Product(self.rank, shape, between, between * float(level) / shape)
 
     def describe(self) -> str:
-        """Name and rank."""
+        """Name and rank, and whether it has covariates."""
         name = "factorization" if self.family == "gaussian" else "poisson-factorization"
-        return f"{name}:{self.rank}" + (":diagonal" if self.covariance == "diagonal" else "")
+        known = "" if self.rows is None and self.cols is None else "+covariates"
+        return f"{name}:{self.rank}" + (":diagonal" if self.covariance == "diagonal" else "") + known
 
 
 SURE_SCALE = 1e6  # prior shape of a scale that is the same for all lines, for all practical purposes
@@ -176,23 +205,31 @@ class Effects:
     ----------
     axis : "rows", "cols" or "both"
     family : "gaussian" (additive) or "poisson" (multiplicative for "both")
+    rows, cols : covariates, as in :class:`Factorization`
     """
 
     axis: Literal["rows", "cols", "both"] = "rows"
     family: Literal["gaussian", "poisson"] = "gaussian"
+    rows: Any = field(default=None, compare=False, repr=False)
+    cols: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_choice("axis", self.axis, ("rows", "cols", "both"))
         check_choice("family", self.family, ("gaussian", "poisson"))
+        check_covariates(self.family, self.rows, self.cols)
+        other = {"rows": self.cols, "cols": self.rows, "both": None}[self.axis]
+        if other is not None:
+            raise ValueError(f"axis={self.axis!r} has no effects of the other axis, so its covariates say nothing")
 
     def build(self, cells: Cells | None) -> DataModel:
         """A bilinear model of intercepts, or a Poisson product of rank 1."""
         if self.family == "poisson":
             return self._poisson(cells)
-        if self.axis == "both":
-            return Bilinear(with_intercepts(0, cells))
         own, other = Coordinates((True,), (0.0,), (True,), 0), Coordinates((False,), (1.0,), (False,))
-        return Bilinear((own, other) if self.axis == "rows" else (other, own))
+        axes = (own, other) if self.axis == "rows" else (other, own)
+        if self.axis == "both":
+            axes = with_intercepts(0, cells)
+        return Bilinear(with_designs(axes, cells, self.rows, self.cols))
 
     def _poisson(self, cells: Cells | None) -> DataModel:
         """Gamma effects around a common level: one weight says nothing about a scale of its own, so lines share it.

@@ -26,6 +26,7 @@ from nmar.prob.units import Units
 
 Array = NDArray[Any]
 
+NOBODY: Array = np.empty(0, object)  # no ids
 DRAWS = 4000  # of a cell, from which quantiles are taken where there is no closed distribution function
 
 
@@ -59,12 +60,17 @@ class Posterior:
         """The linkage, in the user's units."""
         return self.state.shared.linkage.rescaled(self.units.scale)
 
-    def extended(self) -> Posterior:
-        """The same with one more line on each side, at position −1: an id that was never seen."""
+    def extended(self, rows: Array = NOBODY, cols: Array = NOBODY) -> Posterior:
+        """The same with lines of ids that were never seen: those given, and at position −1 one of any other id."""
         sides = []
-        for axis, side in enumerate(self.state.sides):
+        for axis, (side, ids) in enumerate(zip(self.state.sides, (rows, cols), strict=True)):
+            pattern = _unseen(side.pattern, self.law.pattern_of(self.state.shared, axis))
             new = self.law.data.prior_line(axis, side.data, self.state.shared.data)
-            sides.append(join([side, Side(_unseen(side.pattern, self.law.pattern_of(self.state.shared, axis)), new)]))
+            parts = [side, Side(pattern, new)]
+            if len(ids):
+                lines = self.law.data.new_lines(axis, ids, side.data, self.state.shared.data)
+                parts.insert(1, Side(pattern.take(np.zeros(len(ids), np.int64)), lines))
+            sides.append(join(parts))
         return Posterior(self.law, State((sides[0], sides[1]), self.state.shared), self.rows, self.cols)
 
     def rates(self, i: Array, j: Array) -> Array:

@@ -70,12 +70,25 @@ def register(record: Record) -> Record:
 
 def registry() -> dict[str, type]:
     """Classes that a model file may name."""
-    from nmar.models import bilinear, element, law, missingness, mixture, product, protocol, settings, state, unmodelled
+    from nmar.data import covariates as designs
+    from nmar.models import (
+        bilinear,
+        covariates,
+        element,
+        law,
+        missingness,
+        mixture,
+        product,
+        protocol,
+        settings,
+        state,
+        unmodelled,
+    )
     from nmar.posterior import posterior
     from nmar.prob import factor, linkage, statistics, twostage
 
-    models = (bilinear, element, law, missingness, mixture, product, protocol, settings, state, unmodelled)
-    modules = (*models, posterior, factor, linkage, statistics, twostage)
+    models = (bilinear, covariates, element, law, missingness, mixture, product, protocol, settings, state, unmodelled)
+    modules = (*models, designs, posterior, factor, linkage, statistics, twostage)
     found = dict(_REGISTERED)
     for module in modules:
         for value in vars(module).values():

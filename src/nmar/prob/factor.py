@@ -216,10 +216,13 @@ class NormalFactor(Summed):
         """KL(q ‖ N(prior_mean, diag(prior_variance))) over the free coordinates, summed over lines."""
         if not free.any():
             return 0.0
+        return self.divergence_at(free, self.distances(prior_mean), prior_variance)
+
+    def divergence_at(self, free: Array, distances: Array, prior_variance: Array) -> float:
+        """The same from Σ_i E[(a_ik − prior mean)²] of each coordinate (d,)."""
         v = prior_variance[free]
         lines, d = len(self.mean), int(free.sum())
-        away = self.distances(prior_mean)[free]
-        total = np.sum(away / v) - np.sum(self.log_det, dtype=np.float64) - lines * d
+        total = np.sum(distances[free] / v) - np.sum(self.log_det, dtype=np.float64) - lines * d
         return float(0.5 * (total + lines * np.sum(np.log(v))))
 
     def take(self, lines: Lines) -> NormalFactor:

@@ -77,13 +77,15 @@ class Entrywise:
 
 def check_entrywise(law: Law, linkage: Linkage) -> None:
     """Refuse what algorithm 1 has no updates for here."""
-    fits = isinstance(law.data, Bilinear) and law.data.diagonal and all(any(a.free) for a in law.data.axes)
+    fits = False
+    if isinstance(law.data, Bilinear):
+        fits = law.data.diagonal and all(any(axis.free) and axis.design is None for axis in law.data.axes)
     if isinstance(law.data, Product):
         fits = not any(law.data.known)
     if not fits:
         raise ValueError(
-            "solver='entrywise' serves Factorization(covariance='diagonal') and Factorization(family='poisson');"
-            " use solver='batch' for other data models"
+            "solver='entrywise' serves Factorization(covariance='diagonal') and Factorization(family='poisson')"
+            " without covariates; use solver='batch' for other data models"
         )
     if law.control or law.pattern_fixed or linkage.mean is not None or linkage.parameters > 1:
         raise ValueError(
@@ -178,7 +180,7 @@ class Visits:
         free = np.array([axis.free for axis in law.data.axes], bool)
         constant = np.array([axis.constant for axis in law.data.axes], np.float64)
         priors = [law.data.prior(axis, shared.data) for axis in (0, 1)]
-        prior = np.array([[p.mean, p.precision] for p in priors])
+        prior = np.array([[p.mean[0], p.precision] for p in priors])
         vectors = np.zeros((2, len(table)))
         kernels.visit_normal(
             *given, seen, *arrays[2:], free, constant, prior, hyper, rates, exposed,

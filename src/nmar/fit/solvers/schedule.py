@@ -246,7 +246,7 @@ class Stream:
             share = max(self.settings.rows or memory.lines, cells.shape[0]) / cells.shape[0]
             part = BatchStep(share, share, self.settings.step(memory.steps), max(self.settings.local, 3))
             here = replace(context, observed=observe(cells, law, None, state.shared.units, law.dtype))
-            start = unseen_lines(law, state, 0, cells.shape[0])
+            start = unseen_lines(law, state, 0, cells.row_ids)
             state, memory, value = sweep_batch(state.with_side(0, start), memory, here, part)
             bounds.append(value)
             rows = cells.rows
@@ -254,11 +254,11 @@ class Stream:
         return state, memory, float(np.mean(bounds))
 
 
-def unseen_lines(law: Law, state: State, axis: int, count: int) -> Side:
-    """Lines of ids never seen: the prior, at the level of the lines there are."""
+def unseen_lines(law: Law, state: State, axis: int, ids: Array) -> Side:
+    """Lines of ids never seen: the prior, at the level of the lines there are, or that of their covariates."""
     from nmar.data.axis import Axis
 
     nothing = Axis.range(0)
-    extended = Posterior(law, state, nothing, nothing).extended().state.sides[axis]
-    line = extended.take(slice(-1, None))
-    return line.take(np.zeros(count, np.int64))
+    given = (ids, ids[:0]) if axis == 0 else (ids[:0], ids)
+    extended = Posterior(law, state, nothing, nothing).extended(*given).state.sides[axis]
+    return extended.take(slice(-1 - len(ids), -1))

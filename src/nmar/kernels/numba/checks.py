@@ -202,11 +202,12 @@ def unfit_held(lines: Lines, law: CellLaw, held: Expectation) -> str:
 # --- arrays that go by line ---------------------------------------------------------------------------------------
 
 
-def check_prior(prior: NormalPrior, width: int) -> None:
-    """A prior of each coordinate."""
-    if not len(prior.mean) == len(prior.precision) == len(prior.free) == width:
-        shapes = tuple(map(len, prior))
-        raise ValueError(f"prior has {shapes} entries for lines of {width} coordinates; give one for each")
+def check_prior(prior: NormalPrior, width: int, lines: int) -> None:
+    """A prior of each coordinate, its mean for all lines or for each."""
+    one_each = prior.mean.shape in ((1, width), (lines, width))
+    if not (one_each and len(prior.precision) == len(prior.free) == width):
+        shapes = tuple(part.shape for part in prior)
+        raise ValueError(f"prior has {shapes} entries for {lines} lines of {width} coordinates; give one for each")
 
 
 def check_solve(linear: Array, quadratic: Array, constant: Array, prior: NormalPrior) -> None:
@@ -215,7 +216,7 @@ def check_solve(linear: Array, quadratic: Array, constant: Array, prior: NormalP
     if quadratic.shape != (n, d * (d + 1) // 2) or len(constant) != d:
         shapes = f"{linear.shape}, {quadratic.shape} and {constant.shape}"
         raise ValueError(f"solve_normal was given arrays of shapes {shapes}; give (n, d), (n, d(d + 1)/2) and (d,)")
-    check_prior(prior, d)
+    check_prior(prior, d, n)
 
 
 def check_vectors(theirs: Array) -> None:

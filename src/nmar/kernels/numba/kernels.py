@@ -104,7 +104,7 @@ def _held(lines: Lines, cell_law: CellLaw) -> tuple[Array, Array]:
     return probability, np.empty(cells if cell_law.kind == OPEN else 0, np.int32)
 
 
-NO_PRIOR = NormalPrior(np.empty(0), np.empty(0), np.empty(0, np.bool_))
+NO_PRIOR = NormalPrior(np.empty((0, 0)), np.empty(0), np.empty(0, np.bool_))
 
 
 def _expect(
@@ -160,7 +160,7 @@ def descend(
     lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw, prior: NormalPrior, steps: int
 ) -> tuple[Expectation, NormalLines]:
     """E-step and conjugate gradients on diagonal normal lines; see spec.py."""
-    check_prior(prior, mine.sizes[1])
+    check_prior(prior, mine.sizes[1], len(lines.indptr) - 1)
     return _expect(lines, mine, theirs, cell_law, LINES, prior, steps)
 
 

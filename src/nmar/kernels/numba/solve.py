@@ -18,7 +18,7 @@ def solve_lines(linear, quadratic, constant, prior_mean, prior_precision, free, 
     full, lower, inverse = np.empty((d, d)), np.zeros((m, m)), np.zeros((m, m))
     right, half = np.empty(m), np.empty(m)
     for i in range(linear.shape[0]):
-        at = 0
+        at, own = 0, i if prior_mean.shape[0] > 1 else 0
         for a in range(d):
             for b in range(a, d):
                 value = np.float64(quadratic[i, at])
@@ -26,7 +26,7 @@ def solve_lines(linear, quadratic, constant, prior_mean, prior_precision, free, 
                 full[b, a] = full[a, b]
                 at += 1
         for a in range(m):
-            right[a] = linear[i, which[a]] + prior_precision[which[a]] * prior_mean[which[a]]
+            right[a] = linear[i, which[a]] + prior_precision[which[a]] * prior_mean[own, which[a]]
             for b in range(d):
                 if not free[b]:
                     right[a] -= full[which[a], b] * constant[b]

@@ -1,0 +1,152 @@
+"""What is known of rows or columns besides their cells: covariates by id, as numbers a model can use.
+
+Enters: a data frame with one line per id (numbers, booleans, categories, some of them missing), or an array with one
+line per position. Leaves: a :class:`Design`: standardised numbers and centred indicators, by id.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.data.axis import Axis
+from nmar.data.ids import as_ids
+
+Array = NDArray[Any]
+
+MOST_LEVELS = 200  # of a column of categories: more of them are ids
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Covariates as numbers.
+
+    Attributes
+    ----------
+    ids : the lines they are known of; None: by position
+    x : (lines, F), each column with mean 0; numbers have standard deviation 1, indicators of a category are 0 or 1
+        less their share
+    names : of the columns: "age", "gender=F", "age missing"
+    """
+
+    ids: Axis | None
+    x: Array
+    names: tuple[str, ...]
+
+    def lines(self, axis: Axis, argument: str) -> Array:
+        """(n, F) covariates of the lines of an axis; zeros, the mean, for ids that have none, with a warning."""
+        if self.ids is None:
+            if len(self.x) != len(axis):
+                raise ValueError(f"{argument} has {len(self.x)} lines, but there are {len(axis)}; give one for each")
+            return self.x
+        where = self.ids.positions(axis.ids, unknown="prior")
+        absent = axis.ids[where < 0]
+        if len(absent):
+            few = ", ".join(repr(one) for one in absent[:3].tolist())
+            warnings.warn(
+                f"{argument} has no line for {len(absent)} of {len(axis)} ids, {few}{' …' if len(absent) > 3 else ''};"
+                " they get the mean covariates",
+                UserWarning,
+                stacklevel=4,
+            )
+        return np.where((where >= 0)[:, None], self.x[where], 0.0)
+
+    def has(self, ids: Array) -> NDArray[np.bool_]:
+        """Which ids have covariates."""
+        if self.ids is None:
+            return np.zeros(len(ids), np.bool_)
+        return self.ids.positions(ids, unknown="prior") >= 0
+
+
+def design(covariates: Any, axis: Axis, argument: str) -> Design:
+    """The covariates of an axis as numbers.
+
+    Parameters
+    ----------
+    covariates : frame with a line per id, or array with a line per position
+        Ids are in the index of a pandas frame, or in the one column that holds every id of the axis once.
+    axis : ids of the matrix
+    argument : what errors call the covariates
+    """
+    if isinstance(covariates, np.ndarray):
+        if covariates.ndim != 2:
+            raise ValueError(f"{argument} has shape {covariates.shape}; give one line for each id and a column each")
+        columns = {f"x{k}": covariates[:, k] for k in range(covariates.shape[1])}
+        return _encoded(None, columns, argument)
+    ids, columns = _frame(covariates, axis, argument)
+    return _encoded(Axis.from_ids(ids), columns, argument)
+
+
+def _frame(frame: Any, axis: Axis, argument: str) -> tuple[Array, dict[str, Array]]:
+    """The ids of a frame and its other columns."""
+    import narwhals as nw
+
+    try:
+        wrapped = nw.from_native(frame, eager_only=True)
+    except TypeError:
+        raise ValueError(
+            f"{argument} of type {type(frame).__name__} is not a table; pass a pandas, polars or pyarrow table with a"
+            " line for each id, or an array with a line for each position"
+        ) from None
+    columns = {name: wrapped[name].to_numpy() for name in wrapped.columns}
+    index = getattr(frame, "index", None)  # pandas
+    if index is not None and (index.name is not None or type(index).__name__ != "RangeIndex"):
+        return as_ids(index.to_numpy()), columns
+    known = set(axis.ids.tolist())
+    holding = [name for name, column in columns.items() if _holds(column, known)]
+    if len(holding) != 1:
+        found = f"columns {holding} all do" if holding else f"none of {list(columns)} does"
+        raise ValueError(
+            f"{argument}: one column must hold every id of the matrix once, and {found}; put the ids in the index of a"
+            " pandas frame, or leave other columns of ids out"
+        )
+    return as_ids(columns.pop(holding[0])), columns
+
+
+def _holds(column: Array, known: set[Any]) -> bool:
+    values = column.tolist()
+    return len(set(values)) == len(values) and known <= set(values)
+
+
+def _encoded(ids: Axis | None, columns: dict[str, Array], argument: str) -> Design:
+    parts: list[Array] = []
+    names: list[str] = []
+    for name, column in columns.items():
+        for label, numbers in _column(name, column, argument):
+            parts.append(numbers)
+            names.append(label)
+    if not parts:
+        raise ValueError(f"{argument} has no column that differs between lines")
+    return Design(ids, np.stack(parts, axis=1), tuple(names))
+
+
+def _column(name: str, column: Array, argument: str) -> list[tuple[str, Array]]:
+    """A column as numbers: itself standardised, or an indicator for each category; and whether it is missing."""
+    missing = np.array([one is None or one != one for one in column.tolist()])
+    found: list[tuple[str, Array]] = []
+    if column.dtype.kind in "biuf":
+        numbers = np.where(missing, np.nan, column.astype(np.float64))
+        if not np.all(np.isfinite(numbers[~missing])):
+            raise ValueError(f"{argument}: column {name!r} holds an infinite number")
+        mean, sd = (float(f(numbers[~missing])) if not missing.all() else 0.0 for f in (np.mean, np.std))
+        if sd > 0.0:
+            found.append((name, np.where(missing, 0.0, (numbers - mean) / sd)))
+    else:
+        texts = np.array([str(one) for one in column.tolist()], object)
+        levels = sorted(set(texts[~missing].tolist()))
+        if len(levels) > MOST_LEVELS:
+            raise ValueError(
+                f"{argument}: column {name!r} has {len(levels)} categories, more than {MOST_LEVELS}; leave it out, or"
+                " join rare ones"
+            )
+        for level in levels if len(levels) > 2 else levels[1:]:
+            is_level = (texts == level) & ~missing
+            share = float(is_level[~missing].mean())
+            found.append((f"{name}={level}", np.where(missing, 0.0, is_level - share)))
+    if missing.any() and not missing.all():
+        found.append((f"{name} missing", missing - missing.mean()))
+    return found
