@@ -184,3 +184,16 @@ def test_the_entrywise_solver_counts_cells_as_often():
     heavy = nmar.CCPF(data, nmar.Linear(0.0), **settings).fit(cells.with_weights(np.full(len(cells), 3.0)))
     plain = nmar.CCPF(data, nmar.Linear(0.0), **settings).fit(cells)
     assert heavy.dispersion_ < plain.dispersion_  # three times the cells: less is left to the noise
+
+
+def test_files_and_comparisons(tmp_path):
+    frame = {"u": [0, 0, 1, 1], "i": [0, 1, 0, 1], "y": [1.0, 2.0, 3.0, 4.0], "w": [1.0, 0.5, 2.0, 3.0]}
+    for ending in ("csv", "parquet"):
+        nmar.data.write_frame(tmp_path / f"t.{ending}", frame)
+        cells = nmar.read(tmp_path / f"t.{ending}", row="u", col="i", value="y", weight="w")
+        assert cells.weights.tolist() == frame["w"]
+    with pytest.raises(ValueError, match="weight='v' is not a column"):
+        nmar.read(tmp_path / "t.csv", row="u", col="i", value="y", weight="v")
+    for judge in (nmar.compare, nmar.missingness_test):
+        with pytest.raises(ValueError, match="cells have weights"):
+            judge(cells_of("full").with_weights(np.ones(len(cells_of("full")))))

@@ -33,6 +33,7 @@ def table_arguments(parser: argparse.ArgumentParser, value: bool = True) -> None
     group.add_argument("--col", help="column with the column ids")
     if value:
         group.add_argument("--value", help="column with the values")
+        group.add_argument("--weight", help="column that says how often each value counts")
         group.add_argument(
             "--duplicates",
             choices=("error", "last", "mean", "sum"),
@@ -77,6 +78,7 @@ def read_cells(path: str, args: argparse.Namespace, text_ids: bool = False) -> C
         "delimiter": args.delimiter,
         "header": not args.no_header,
         "text_ids": text_ids,
+        "weight": getattr(args, "weight", None),
     }
     return read(path, args.row, args.col, args.value, args.duplicates, **options)
 

@@ -37,6 +37,7 @@ def read(
     delimiter: str | None = None,
     header: bool = True,
     text_ids: bool = False,
+    weight: str | None = None,
 ) -> Cells:
     """Read observed cells from a file.
 
@@ -56,6 +57,8 @@ def read(
         False if the first line of a text table is already data; its columns are then called "0", "1", "2", …
     text_ids : bool
         True to keep the ids of a text table as they are written ("007"), instead of numbers where possible.
+    weight : str, optional
+        Column that says how often each cell counts among the values (:meth:`Cells.with_weights`).
 
     Returns
     -------
@@ -77,7 +80,7 @@ def read(
     kind = _kind(file)
     if file.stat().st_size == 0:
         raise ValueError(f"path={str(file)!r} is empty; it should hold at least one observed cell")
-    wanted = Wanted(row, col, value)
+    wanted = Wanted(row, col, value, weight)
     if kind in MATRICES:
         return _read_matrix(file, kind, wanted, duplicates)
     if kind in PARQUETS:
@@ -87,7 +90,8 @@ def read(
         columns, names = read_text(file, wanted, separator, header, text_ids)
     if len(columns[names[0]]) == 0:
         raise ValueError(f"path={str(file)!r} has columns but no lines (empty input); at least one is needed")
-    return Cells.from_frame(columns, *names, duplicates=duplicates)
+    row, col, value = names[:3]
+    return Cells.from_frame(columns, row, col, value, duplicates, weight=weight)
 
 
 def _kind(file: Path) -> str:
@@ -128,10 +132,11 @@ def _read_npz(file: Path, wanted: Wanted, duplicates: Duplicates) -> Cells:
         names = wanted.names(list(archive), file)
         arrays: dict[str, NDArray[Any]] = {name: archive[name] for name in names}
         shape = archive["shape"].tolist() if "shape" in archive else None
+    row, col, value = names[:3]
     if shape is not None:
-        row, col, value = (arrays[name] for name in names)
-        return Cells.from_arrays(row, col, value, shape, duplicates)
-    return Cells.from_frame(arrays, *names, duplicates=duplicates)
+        weights = None if wanted.weight is None else arrays[wanted.weight]
+        return Cells.from_arrays(arrays[row], arrays[col], arrays[value], shape, duplicates, weights)
+    return Cells.from_frame(arrays, row, col, value, duplicates, weight=wanted.weight)
 
 
 def _read_h5ad(file: Path, duplicates: Duplicates) -> Cells:

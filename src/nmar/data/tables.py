@@ -25,7 +25,7 @@ from nmar.data.atomic import write_with
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 Columns = dict[str, NDArray[Any]]
-Names = tuple[str, str, str]
+Names = tuple[str, ...]  # row, col, value and, where it was asked for, weight
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,15 @@ class Wanted:
     row: str | None = None
     col: str | None = None
     value: str | None = None
+    weight: str | None = None
 
     def given(self) -> dict[str, str]:
         """The names that were asked for, by argument."""
-        named = {"row": self.row, "col": self.col, "value": self.value}
+        named = {"row": self.row, "col": self.col, "value": self.value, "weight": self.weight}
         return {argument: name for argument, name in named.items() if name is not None}
 
     def names(self, available: Sequence[str], file: Path) -> Names:
-        """The three columns: those asked for, else those called row, col, value, else the first three."""
+        """The columns: those asked for, else those called row, col, value, else the first three."""
         given = self.given()
         for argument, name in given.items():
             if name not in available:
@@ -57,7 +58,7 @@ class Wanted:
         row, col, value = (given.get(key, name) for key, name in zip(arguments, defaults, strict=True))
         if len({row, col, value}) < 3:
             raise ValueError(f"row={row!r}, col={col!r}, value={value!r} name one column twice; name all three")
-        return row, col, value
+        return (row, col, value) if self.weight is None else (row, col, value, self.weight)
 
 
 def open_bytes(file: Path) -> IO[bytes]:
@@ -160,7 +161,7 @@ def _parse_plain(
 ) -> Columns:
     """The same without pyarrow: slower, no further package."""
     places = [labels.index(name) for name in names]
-    columns: list[list[str]] = [[], [], []]
+    columns: list[list[str]] = [[] for _ in names]
     with open_bytes(file) as stream, io.TextIOWrapper(stream, "utf-8-sig", newline="") as text:
         lines = csv.reader(text, delimiter=separator)
         if header:

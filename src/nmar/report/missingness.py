@@ -21,6 +21,7 @@ from nmar.fit.train import train
 from nmar.models.settings import Factorization
 from nmar.posterior.posterior import Posterior, mean_and_variance
 from nmar.report.clustered import Regression, clustered_regression
+from nmar.report.parts import refuse_weights
 from nmar.report.progress import progress
 from nmar.report.scoring import as_cells, locate
 
@@ -160,6 +161,7 @@ def missingness_test(
         raise ValueError(f"bins={bins!r}; give at least 2")
     check_seed("random_state", random_state)
     cells = _testable(as_cells(cells))
+    refuse_weights(cells)
     kept, stopping, held_out = split_cells(cells, test, valid, random_state)
     if len(held_out) < LEAST_CELLS:
         raise ValueError(f"{len(held_out)} held-out cells are too few for a test; at least {LEAST_CELLS} are needed")

@@ -13,7 +13,13 @@ from nmar.data.split import split as split_cells
 from nmar.report.gains import FEWEST
 from nmar.report.scoring import Array, as_cells
 
-__all__ = ["Parts", "Split"]
+__all__ = ["Parts", "Split", "refuse_weights"]
+
+
+def refuse_weights(*cells: Cells) -> None:
+    """Verdicts and tests judge all held-out cells alike, and their standard errors know no weights."""
+    if any(part.weights is not None for part in cells):
+        raise ValueError("cells have weights, which comparisons and tests do not use; drop them: with_weights(None)")
 
 
 class Split(NamedTuple):
@@ -46,6 +52,7 @@ class Parts:
         made = {"train": train, "test_cells": test, "valid_cells": valid}
         parts = {k: as_cells(v, k) for k, v in made.items() if v is not None}
         whole = None if cells is None else as_cells(cells)
+        refuse_weights(*parts.values(), *([] if whole is None else [whole]))
         if not parts:
             if whole is None:
                 raise ValueError("cells is None; pass cells to split, or train= and test_cells=")
