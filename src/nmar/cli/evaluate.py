@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from nmar.cli.common import out, read_known
 from nmar.cli.common import table_arguments as table
@@ -21,6 +22,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="error",
         help="ids not seen in training: refuse, or use the prior",
     )
+    target = "the cells are observed ones, or a sample of all cells; default: what the model was fitted for"
+    parser.add_argument("--target", choices=("observed", "all"), help=target)
     parser.add_argument("-o", "--output", metavar="FILE", help="log density of each cell (csv, tsv, parquet)")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
     table(parser)
@@ -35,16 +38,18 @@ def run(args: argparse.Namespace) -> int:
     model = load(args.model)
     known = model.posterior_
     cells = read_known(args.data_file, args, known.rows, known.cols)
-    each = model.log_density(cells, unknown=args.unknown)
-    plugin = model.log_density(cells, plugin=True, unknown=args.unknown)
+    asked = {"unknown": args.unknown, "target": args.target}
+    each = model.log_density(cells, **asked)
+    plugin = model.log_density(cells, plugin=True, **asked)
+    weights = cells.weights
     row, col = cells.row_ids[cells.row_index], cells.col_ids[cells.col_index]
-    mean = model.predict_entries(row, col, unknown=args.unknown)
+    mean = model.predict_entries(row, col, **asked)
     found = {
         "cells": len(each),
-        "log_likelihood": float(each.mean()),
-        "se": float(each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else float("nan"),
-        "plugin": float(plugin.mean()),
-        "rmse": float(np.sqrt(np.mean((np.asarray(cells.values) - mean) ** 2))),
+        "log_likelihood": float(np.average(each, weights=weights)),
+        "se": _error(each, weights),
+        "plugin": float(np.average(plugin, weights=weights)),
+        "rmse": float(np.sqrt(np.average((np.asarray(cells.values) - mean) ** 2, weights=weights))),
     }
     _print(found, args.json)
     if args.output:
@@ -52,6 +57,17 @@ def run(args: argparse.Namespace) -> int:
 
         write_frame(args.output, {"row": row, "col": col, "value": cells.values, "mean": mean, "log_density": each})
     return 0
+
+
+def _error(each: Any, weights: Any) -> float:
+    """Standard error of a mean, weighted or not."""
+    import numpy as np
+
+    if len(each) < 2:
+        return float("nan")
+    if weights is None:
+        return float(each.std(ddof=1) / np.sqrt(len(each)))
+    return float(np.sqrt(np.sum((weights * (each - np.average(each, weights=weights))) ** 2)) / weights.sum())
 
 
 def _print(found: dict[str, float], as_json: bool) -> None:

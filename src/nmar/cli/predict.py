@@ -18,6 +18,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, help="csv, tsv or parquet")
     parser.add_argument("--level", type=float, metavar="P", help="add a central prediction interval of this level")
     parser.add_argument("--unknown", choices=("error", "prior"), default="error", help="ids not seen in training")
+    target = "values given that they are observed, or of all cells; default: what the model was fitted for"
+    parser.add_argument("--target", choices=("observed", "all"), help=target)
     table(parser, value=False)
 
 
@@ -26,15 +28,18 @@ def run(args: argparse.Namespace) -> int:
     from nmar.cli.pairs import read_pairs
     from nmar.data.read import write_frame
     from nmar.estimators.ccpf import load
+    from nmar.report.notes import POPULATIONS
 
     model = load(args.model)
     known = model.posterior_
     (row_name, rows), (col_name, cols) = read_pairs(args.pairs, args, known.rows, known.cols)
-    mean, std = model.predict_entries(rows, cols, return_std=True, unknown=args.unknown)
+    asked = {"unknown": args.unknown, "target": args.target}
+    mean, std = model.predict_entries(rows, cols, return_std=True, **asked)
     columns = {row_name: rows, col_name: cols, "mean": mean, "std": std}
     if args.level is not None:
-        columns["low"], columns["high"] = model.interval(rows, cols, level=args.level, unknown=args.unknown)
+        columns["low"], columns["high"] = model.interval(rows, cols, level=args.level, **asked)
     columns["observed_probability"] = model.observed_probability(rows, cols, unknown=args.unknown)
     write_frame(args.output, columns)
+    note(POPULATIONS[args.target or known.law.target])
     note(f"wrote {len(mean):,} predictions to {args.output}")
     return 0

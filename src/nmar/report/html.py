@@ -20,7 +20,7 @@ from nmar.report.comparison import Comparison, Key
 from nmar.report.forest import ROLES, forest
 from nmar.report.missingness import residual_bins
 from nmar.report.names import setting
-from nmar.report.notes import CONTROLS, METHODS
+from nmar.report.notes import CONTROLS, METHODS, POPULATIONS
 from nmar.report.scoring import Scores, score
 from nmar.report.tables import comparison_table, control_table, minus
 
@@ -49,7 +49,8 @@ def model_page(model: Any, cells: Cells | None = None, name: str = "model") -> s
     parts = []
     if cells is not None:
         parts.append(_facts(_score_facts(score(known, cells))))
-    parts.append("<h2>The model</h2>" + _facts(_model_facts(model)))
+    about = f'<p class="note">{POPULATIONS[known.law.target]}</p>'
+    parts.append("<h2>The model</h2>" + _facts(_model_facts(model)) + about)
     parts.append(_figures(_model_figures(model, cells)))
     return page("Coupled compound Poisson factorization", name, "".join(parts))
 

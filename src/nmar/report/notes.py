@@ -72,3 +72,12 @@ METHODS = (
         " be ignored.",
     ),
 )
+
+# which population a model's predictions are about
+POPULATIONS = {
+    "observed": "Predictions are of values given that they are observed, the population that training cells come from.",
+    "all": (
+        "Predictions are of the values of all cells, whether anybody chose to observe them or not; training cells stood"
+        " for all of them by the inverse of P(observed)."
+    ),
+}
