@@ -7,7 +7,35 @@ are observed together with *what* they hold: coupled compound Poisson factorizat
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what editors and type checkers see; at run time names are imported when they are first used
+    from nmar.data.cells import Cells as Cells
+    from nmar.data.read import read as read
+    from nmar.data.split import EntryKFold as EntryKFold
+    from nmar.estimators.ccpf import CCPF as CCPF
+    from nmar.estimators.ccpf import load as load
+    from nmar.fit.checkpoint import register as register
+    from nmar.fit.simulate import simulate as simulate
+    from nmar.fit.solvers.entrywise import Entrywise as Entrywise
+    from nmar.fit.solvers.schedule import Minibatch as Minibatch
+    from nmar.models.protocol import DataModel as DataModel
+    from nmar.models.settings import Constant as Constant
+    from nmar.models.settings import Effects as Effects
+    from nmar.models.settings import Factorization as Factorization
+    from nmar.models.settings import Mixture as Mixture
+    from nmar.models.settings import PatternOnly as PatternOnly
+    from nmar.models.settings import Regression as Regression
+    from nmar.models.settings import Regressor as Regressor
+    from nmar.prob.linkage import Compound as Compound
+    from nmar.prob.linkage import Exponential as Exponential
+    from nmar.prob.linkage import Free as Free
+    from nmar.prob.linkage import Geometric as Geometric
+    from nmar.prob.linkage import Ignorable as Ignorable
+    from nmar.prob.linkage import Linear as Linear
+    from nmar.report import plot as plot
+    from nmar.report.compare import compare as compare
+    from nmar.report.missingness import missingness_test as missingness_test
 
 __version__ = "0.1.0"
 
@@ -43,13 +71,15 @@ _PUBLIC = {
 __all__ = [*_PUBLIC, "__version__"]
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used: ``import nmar`` itself stays cheap."""
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'nmar' has no attribute {name!r}")
-    if name == "plot":
-        return import_module("nmar.report.plot")
-    return getattr(import_module(_PUBLIC[name]), name)
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Load a public name when it is first used: ``import nmar`` itself stays cheap."""
+        if name not in _PUBLIC:
+            raise AttributeError(f"module 'nmar' has no attribute {name!r}")
+        if name == "plot":
+            return import_module("nmar.report.plot")
+        return getattr(import_module(_PUBLIC[name]), name)
 
 
 def __dir__() -> list[str]:

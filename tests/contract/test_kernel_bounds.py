@@ -113,7 +113,7 @@ def test_tables_and_sides_fit_each_other():
 def test_descend_and_its_prior():
     lines, mine, theirs, law = block(DIAGONAL, "linear")
     d = mine.sizes[1]
-    good = NormalPrior(np.zeros(d), np.ones(d), np.ones(d, bool))
+    good = NormalPrior(np.zeros((1, d)), np.ones(d), np.ones(d, bool))
     cpu.descend(lines, mine, theirs, law, good, 2)
     with pytest.raises(ValueError, match="prior"):
         cpu.descend(lines, mine, theirs, law, good._replace(precision=np.ones(d - 1)), 2)
@@ -122,7 +122,7 @@ def test_descend_and_its_prior():
 
 
 def test_solve_normal_and_gamma_factors():
-    prior = NormalPrior(np.zeros(3), np.ones(3), np.ones(3, bool))
+    prior = NormalPrior(np.zeros((1, 3)), np.ones(3), np.ones(3, bool))
     cpu.solve_normal(np.zeros((4, 3)), np.zeros((4, 6)), np.zeros(3), prior)
     for linear, quadratic, constant in [((4, 3), (4, 5), 3), ((4, 3), (3, 6), 3), ((4, 3), (4, 6), 2)]:
         with pytest.raises(ValueError, match="solve_normal"):

@@ -490,14 +490,14 @@ def test_table_is_too_short_at_the_same_size(case, backend):
 # --- normal lines -------------------------------------------------------------------------------------------
 
 
-def random_normal_problem(dtype, free, seed=0, n=5):
-    """Sums Σ ωt b and Σ ω bb' of random cells, and a prior."""
+def random_normal_problem(dtype, free, each=False, seed=0, n=5):
+    """Sums Σ ωt b and Σ ω bb' of random cells, and a prior, whose mean is one for all lines or one each."""
     rng = np.random.default_rng(seed)
     d = len(free)
     root = rng.normal(size=(n, d, d))
     linear = rng.normal(size=(n, d)).astype(dtype)
     quadratic = pack(root @ root.transpose(0, 2, 1)).astype(dtype)
-    prior = NormalPrior(rng.normal(size=d), rng.uniform(0.5, 2.0, d), np.array(free))
+    prior = NormalPrior(rng.normal(size=(n if each else 1, d)), rng.uniform(0.5, 2.0, d), np.array(free))
     return linear, quadratic, rng.normal(size=d), prior
 
 
@@ -507,14 +507,15 @@ def random_normal_problem(dtype, free, seed=0, n=5):
     "free",
     [(True,), (True, True, True), (True, True, False), (False, True, True, False), (True, False, True, True)],
 )
-def test_solve_normal_equals_linear_algebra(free, backend, dtype):
-    linear, quadratic, constant, prior = random_normal_problem(dtype, free)
+@pytest.mark.parametrize("each", [False, True])
+def test_solve_normal_equals_linear_algebra(each, free, backend, dtype):
+    linear, quadratic, constant, prior = random_normal_problem(dtype, free, each)
     mean, spread, log_det = choose(backend).solve_normal(linear, quadratic, constant, prior)
     on, off = np.flatnonzero(prior.free), np.flatnonzero(~prior.free)
     whole = unpack(quadratic.astype(np.float64), len(free))
     for line, matrix in enumerate(whole):
         precision = matrix[np.ix_(on, on)] + np.diag(prior.precision[on])
-        right = linear[line, on] + prior.precision[on] * prior.mean[on]
+        right = linear[line, on] + prior.precision[on] * prior.mean[line % len(prior.mean), on]
         right = right - matrix[np.ix_(on, off)] @ constant[off]
         np.testing.assert_allclose(mean[line, on], np.linalg.solve(precision, right), rtol=1e-10, atol=1e-12)
         np.testing.assert_array_equal(mean[line, off], constant[off])
@@ -533,9 +534,9 @@ def test_solve_normal_where_all_is_known(backend):
 
 
 def diagonal_prior():
-    """A prior whose second coordinate is known."""
+    """A prior whose second coordinate is known, with a mean for each line."""
     mean, precision = np.array([0.2, 0.0, -0.3, 0.1]), np.array([1.3, 1.0, 0.7, 0.9])
-    return NormalPrior(mean, precision, np.array([True, False, True, True]))
+    return NormalPrior(mean + 0.1 * np.arange(LINES)[:, None], precision, np.array([True, False, True, True]))
 
 
 @dtypes
@@ -576,7 +577,7 @@ def test_descend_sees_the_same_cells_as_expect(case, backend):
     agree(found, expected, {"rtol": 1e-12, "atol": 1e-13}, sums=False)
     prior = diagonal_prior()
     for empty in (1, LINES - 1):  # a line without cells falls back to its prior
-        np.testing.assert_allclose(mean[empty, prior.free], prior.mean[prior.free], rtol=1e-12)
+        np.testing.assert_allclose(mean[empty, prior.free], prior.mean[empty, prior.free], rtol=1e-12)
         np.testing.assert_allclose(variance[empty, prior.free], 1.0 / prior.precision[prior.free], rtol=1e-12)
 
 
@@ -599,7 +600,9 @@ def test_descend_repeated_reaches_the_solution(offset, backend):
         known = b[:, 1] * block.mine.first[line, 1] + (lines.offset[cells] if offset else 0.0)
         precision = np.diag(prior.precision[on]) + (b[:, on] * weight[:, None]).T @ b[:, on]
         precision += np.diag(weight @ noise[:, on])
-        right = (weight * (lines.values[cells] - known)) @ b[:, on] + prior.precision[on] * prior.mean[on]
+        right = (weight * (lines.values[cells] - known)) @ b[:, on] + prior.precision[on] * prior.mean[
+            line % len(prior.mean), on
+        ]
         np.testing.assert_allclose(mean[line, on], np.linalg.solve(precision, right), rtol=1e-9, atol=1e-10)
         np.testing.assert_allclose(variance[line, on], 1.0 / np.diag(precision), rtol=1e-12)
         assert mean[line, 1] == block.mine.first[line, 1] and variance[line, 1] == 0.0
@@ -618,7 +621,7 @@ def wide_block(size, dtype):
         return Side(rng.normal(-1.0, 1.0, (n, FACTORS)), first, second, np.zeros(n))
 
     free = np.arange(size) % 7 != 3
-    prior = NormalPrior(rng.normal(size=size), rng.uniform(0.5, 2.0, size), free)
+    prior = NormalPrior(rng.normal(size=(1, size)), rng.uniform(0.5, 2.0, size), free)
     return Block(lines, side(len(degree)), side(others)), crossing_of(case), prior
 
 
@@ -645,7 +648,7 @@ def test_descend_along_a_direction_that_vanishes_when_stored(backend, dtype):
     block, table, _ = wide_block(17, dtype)
     tiny = np.finfo(dtype).smallest_subnormal
     flat = [side.changed(first=np.full_like(side.first, tiny)) for side in (block.mine, block.theirs)]
-    sharp = NormalPrior(np.zeros(17), np.full(17, 1e6), np.ones(17, np.bool_))
+    sharp = NormalPrior(np.zeros((1, 17)), np.full(17, 1e6), np.ones(17, np.bool_))
     _, (mean, variance, _) = choose(backend).descend(*Block(block.lines, *flat).views(dtype), table, sharp, 2)
     assert np.all(np.abs(mean) <= 1e-30)
     assert np.isfinite(variance).all()
@@ -675,7 +678,7 @@ def test_descend_never_loses(backend):
         cells = slice(lines.indptr[line], lines.indptr[line + 1])
         b, noise = (part[lines.indices[cells]] for part in (block.theirs.first, block.theirs.second))
         away = lines.values[cells] - b @ mean
-        apart = mean[on] - prior.mean[on]
+        apart = mean[on] - prior.mean[0, on]
         return away @ away + noise.sum(axis=0)[on] @ mean[on] ** 2 + prior.precision[on] @ apart**2
 
     for line, before in enumerate(block.mine.first):

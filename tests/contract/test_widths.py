@@ -27,7 +27,7 @@ def answers(case, dtype, steps=0):
     block, table = block_of(case, dtype), crossing_of(case)
     views = block.views(dtype)
     if steps:
-        prior = NormalPrior(np.linspace(-0.2, 0.2, RANK), np.linspace(1.0, 2.0, RANK), np.arange(RANK) != 1)
+        prior = NormalPrior(np.linspace(-0.2, 0.2, RANK)[None], np.linspace(1.0, 2.0, RANK), np.arange(RANK) != 1)
         found, lines = cpu.descend(*views, table, prior, steps)
         return [*numbers(found), *lines, *cpu.statistics(*views, table, found)]
     found = cpu.expect(*views, table)

@@ -58,6 +58,8 @@ class Wanted:
         row, col, value = (given.get(key, name) for key, name in zip(arguments, defaults, strict=True))
         if len({row, col, value}) < 3:
             raise ValueError(f"row={row!r}, col={col!r}, value={value!r} name one column twice; name all three")
+        if self.weight in (row, col, value):
+            raise ValueError(f"weight={self.weight!r} is a column of ids or values already; name another")
         return (row, col, value) if self.weight is None else (row, col, value, self.weight)
 
 

@@ -23,12 +23,14 @@ from nmar.fit.loop.callbacks import Callback, Control
 from nmar.fit.loop.finish import Fitted, Interrupted
 from nmar.fit.options import Options
 from nmar.fit.parameters import PARAMETERS
+from nmar.fit.solvers.entrywise import Entrywise
 from nmar.fit.solvers.schedule import Minibatch, is_stream
 from nmar.fit.solvers.stream import train_stream
 from nmar.fit.train import train
-from nmar.models.settings import check_choice
+from nmar.models.settings import Settings, check_choice
 from nmar.posterior.store import load as load_record
 from nmar.posterior.store import save as save_record
+from nmar.prob.linkage import Linkage
 from nmar.report.progress import progress
 
 Array = NDArray[Any]
@@ -123,24 +125,24 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
 
     def __init__(
         self,
-        data: Any = None,
-        linkage: Any = None,
-        factors: int | str = 10,
-        solver: Any = "batch",
-        control: bool | str = False,
+        data: Settings | None = None,
+        linkage: str | Linkage | None = None,
+        factors: int | Literal["auto"] = 10,
+        solver: Literal["batch", "minibatch", "entrywise"] | Minibatch | Entrywise = "batch",
+        control: bool | Literal["tail", "blind"] = False,
         max_iter: int = 200,
         tol: float = 1e-4,
-        backend: str = "auto",
+        backend: Literal["auto", "numba", "reference"] = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
-        prior: str = "robust",
+        prior: Literal["robust", "paper", "learned"] = "robust",
         starts: int | None = None,
-        dtype: str = "float64",
+        dtype: Literal["float64", "float32"] = "float64",
         max_time: float | None = None,
         patience: int = 10,
-        trust: float | str | None = None,
-        target: str = "observed",
+        trust: float | Literal["auto"] | None = None,
+        target: Literal["observed", "all"] = "observed",
         propensity: Any = None,
     ) -> None:
         self.data = data

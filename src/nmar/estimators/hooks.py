@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nmar.fit.loop.callbacks import Callback, Record
 
-try:
-    from sklearn.callback import CallbackSupportMixin as CallbackSupport
-    from sklearn.callback import with_callbacks
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+if TYPE_CHECKING:  # scikit-learn's own are untyped, and would make everything they touch so
+
+    class CallbackSupport:
+        """scikit-learn's callbacks."""
+
+    def with_callbacks(method: Method) -> Method:
+        """The method, told of callbacks."""
+        return method
 
     SUPPORTED = True
-except ImportError:  # scikit-learn before 1.9
-    SUPPORTED = False
+else:
+    try:
+        from sklearn.callback import CallbackSupportMixin as CallbackSupport
+        from sklearn.callback import with_callbacks
 
-    class CallbackSupport:  # type: ignore[no-redef]
-        """No callbacks of scikit-learn."""
+        SUPPORTED = True
+    except ImportError:  # scikit-learn before 1.9
+        SUPPORTED = False
 
-    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-        """The method as it is."""
-        return method
+        class CallbackSupport:
+            """No callbacks of scikit-learn."""
+
+        def with_callbacks(method):
+            """The method as it is."""
+            return method
 
 
 def sweep_hooks(estimator: Any, sweeps: int) -> list[Callback]:

@@ -29,8 +29,9 @@ def inverse_weights(probability: Array) -> Array:
 
     Examples
     --------
-    >>> inverse_weights(np.array([0.5, 0.5])).tolist(), inverse_weights(np.array([0.1, 0.2, 0.3])).sum().round(3)
-    ([1.0, 1.0], 2.546)
+    >>> equal, unequal = (inverse_weights(np.array(p)) for p in ([0.5, 0.5, 0.5], [0.1, 0.2, 0.3]))
+    >>> equal.tolist(), round(float(unequal.sum()), 3)
+    ([1.0, 1.0, 1.0], 2.479)
     """
     weights = 1.0 / probability
     weights = np.minimum(weights, np.quantile(weights, CLIP))
