@@ -68,8 +68,8 @@ class LineCoefficients:
         return cls(np.zeros((len(free), size)), spread, basis, eigenvalues, ridge)
 
     def prior_mean(self, x: Array) -> Array:
-        """E[W] x of each line (n, d)."""
-        return x @ self.mean.T.astype(x.dtype)
+        """E[W] x of each line (n, d). Not by BLAS, whose threads would get in the way of the sweep's."""
+        return np.einsum("nf,kf->nk", x, self.mean.astype(x.dtype))
 
     def variance_at(self, x: Array) -> Array:
         """x' Cov[w_k] x of each line and coordinate (n, d)."""
@@ -88,7 +88,7 @@ class LineCoefficients:
 
     def learned(self, side: DesignedLines, variance: Array, free: Array) -> LineCoefficients:
         """q(W) given the lines, and its ridge by empirical Bayes."""
-        pulls = (side.x.astype(np.float64) @ self.basis).T @ side.mean.astype(np.float64)  # (F, d)
+        pulls = self.basis.T @ np.einsum("nf,nk->fk", side.x.astype(np.float64), side.mean.astype(np.float64))
         spread = 1.0 / (1.0 / self.ridge[:, None] + self.eigenvalues / variance[:, None])
         turned = np.where(free[:, None], spread * (pulls.T / variance[:, None]), 0.0)
         ridge = np.where(free, np.maximum(np.mean(turned**2 + spread, axis=1), FLOOR), self.ridge)
