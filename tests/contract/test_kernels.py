@@ -9,23 +9,18 @@ from problems import BareModel, functions_of, make_view
 from scipy.special import gammaln, logsumexp, psi
 
 from nmar.kernels.choose import BACKENDS, choose
+from nmar.kernels.layout import CACHE_LINE, VECTOR, aligned, empty_view, fill_view, padded
 from nmar.kernels.spec import (
-    CACHE_LINE,
     EMPTY_FLOAT,
     EMPTY_INT,
     KINDS,
     KNOWN,
     NO_VALUES,
     OPEN,
-    VECTOR,
     GammaTable,
     GammaUpdate,
     Lines,
     NormalPrior,
-    aligned,
-    empty_view,
-    fill_view,
-    padded,
 )
 from nmar.models.cell_law import cell_law
 from nmar.models.law import Law

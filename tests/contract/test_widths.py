@@ -5,11 +5,12 @@ import pytest
 import test_kernels
 from test_kernels import Case, block_of, crossing_of
 
+from nmar.kernels.layout import VECTOR, aligned
 from nmar.kernels.numba import columns as cpu_columns
 from nmar.kernels.numba import kernels as cpu
 from nmar.kernels.numba.columns import columns_of, constants
 from nmar.kernels.numba.loops import add_loop, expect_loop, statistics_loop
-from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, VECTOR, Lines, NormalPrior, aligned
+from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, Lines, NormalPrior
 
 pytestmark = pytest.mark.slow  # see CONTRIBUTING.md
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nmar
-from nmar.kernels.spec import bare_view
+from nmar.kernels.layout import bare_view
 from nmar.models.missingness import Pattern
 
 COMMON = {"linkage": "ignorable", "factors": 3, "tol": 0.0, "random_state": 0}

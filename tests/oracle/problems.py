@@ -11,7 +11,7 @@ from nmar.fit.executor import Serial
 from nmar.fit.loop.run import sweep
 from nmar.fit.problem import begin
 from nmar.kernels.choose import choose
-from nmar.kernels.spec import empty_view, fill_view
+from nmar.kernels.layout import empty_view, fill_view
 from nmar.models.context import Context
 from nmar.models.half_sweep import half_sweep
 from nmar.models.missingness import Pattern

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.special import logsumexp
 
+from nmar.kernels.layout import SideView
 from nmar.kernels.spec import (
     EMPTY_INT,
     GRID_RATIO,
@@ -28,7 +29,6 @@ from nmar.kernels.spec import (
     Lines,
     NormalLines,
     NormalPrior,
-    SideView,
 )
 from nmar.prob import counts
 from nmar.prob.factor import GammaFactor, pack, unpack

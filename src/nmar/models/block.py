@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, Array, CellLaw, Expectation, Kernels, Lines, SideView, refill_view
+from nmar.kernels.layout import SideView, refill_view
+from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, Array, CellLaw, Expectation, Kernels, Lines
 from nmar.models.buffers import write_lines
 from nmar.models.law import Law
 from nmar.models.protocol import Block

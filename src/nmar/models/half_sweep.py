@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from nmar.data.cells import Cells
-from nmar.kernels.spec import Array, CellLaw, SideView
+from nmar.kernels.layout import SideView
+from nmar.kernels.spec import Array, CellLaw
 from nmar.models.block import BlockInput, BlockResult, HalfSweep, TableTooShort, update_block, update_long_line
 from nmar.models.cell_law import cell_law
 from nmar.models.context import Context

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import psi
 
 from nmar.data.cells import Cells
-from nmar.kernels.spec import GammaTable, GammaUpdate, Kernels, aligned
+from nmar.kernels.layout import aligned
+from nmar.kernels.spec import GammaTable, GammaUpdate, Kernels
 from nmar.prob.factor import GammaFactor, Lines, gamma_divergence
 
 Array = NDArray[Any]

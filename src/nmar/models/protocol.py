@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.kernels.spec import CellLaw, Expectation, Kernels, Lines, SideView
+from nmar.kernels.layout import SideView
+from nmar.kernels.spec import CellLaw, Expectation, Kernels, Lines
 from nmar.models.predictive import BinTable, Predictive
 from nmar.prob.statistics import Statistics
 

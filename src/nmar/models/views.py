@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from nmar.kernels.spec import Array, Kernels, SideView, aligned, bare_view, empty_view, fill_view, padded
+from nmar.kernels.layout import SideView, aligned, bare_view, empty_view, fill_view, padded
+from nmar.kernels.spec import Array, Kernels
 from nmar.models.context import Context
 from nmar.models.law import Law
 from nmar.models.missingness import PatternSide

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from nmar.prob.families.base import Family, log_root
+from nmar.prob.families.base import Family
+from nmar.prob.roots import log_root
 from nmar.prob.statistics import Array, Statistics
 
 __all__ = ["PRIOR_RATE", "PRIOR_SHAPE", "best_dispersion", "first_dispersion", "log_prior_dispersion", "value_at"]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.kernels.layout import VECTOR, SideView, sections
 from nmar.kernels.numba.base import compiled
 from nmar.kernels.numba.cell import FORM, KIND, MEAN_LINKAGE
 from nmar.kernels.numba.tile import TILE
@@ -21,15 +22,12 @@ from nmar.kernels.spec import (
     NO_VALUES,
     OPEN,
     PARITY,
-    VECTOR,
     CellLaw,
     Expectation,
     GammaTable,
     GammaUpdate,
     Lines,
     NormalPrior,
-    SideView,
-    sections,
 )
 
 Array = NDArray[Any]

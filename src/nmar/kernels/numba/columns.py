@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from nmar.kernels.spec import padded, sections
+from nmar.kernels.layout import padded, sections
 
 LONGEST = int(os.environ.get("NMAR_FIXED_WIDTHS", "512"))  # numbers in a line that has loops of its own; 0: none has
 ASKED = 1 << 17  # numbers of lines that may wait in the cache for their cells

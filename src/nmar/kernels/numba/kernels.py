@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.kernels.layout import SideView
 from nmar.kernels.numba.checks import (
     check_gamma_update,
     check_gammas,
@@ -53,7 +54,6 @@ from nmar.kernels.spec import (
     Lines,
     NormalLines,
     NormalPrior,
-    SideView,
 )
 
 Array = NDArray[Any]

@@ -16,8 +16,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from nmar.kernels.layout import CACHE_LINE
 from nmar.kernels.numba.vector import LANES, Writer, whole
-from nmar.kernels.spec import CACHE_LINE
 
 REGISTERS = 24  # of 64 bytes that sums may occupy
 PAIRS = (2, 1)  # vectors that go to the two chains of a sum

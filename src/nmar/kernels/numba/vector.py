@@ -9,7 +9,7 @@ from __future__ import annotations
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from nmar.kernels.spec import VECTOR as LANES
+from nmar.kernels.layout import VECTOR as LANES
 
 WRITTEN = ("nsz",)  # sums and products are neither fused nor put in another order: unrolled or not, same bits
 WHOLE = ir.IntType(64)

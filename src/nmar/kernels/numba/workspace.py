@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.kernels.layout import padded, sections
 from nmar.kernels.numba.tile import TILE, WORK
-from nmar.kernels.spec import padded, sections
 
 Array = NDArray[Any]
 

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import log_ndtr
 
-from nmar.prob.families.base import Conjugate, Numbers, PositiveFamily, log_root, on_support
+from nmar.prob.families.base import Conjugate, Numbers, PositiveFamily, on_support
+from nmar.prob.roots import log_root
 from nmar.prob.statistics import Array, Statistics
 
 
