@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+import nmar
+
 PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 
 
@@ -35,3 +37,17 @@ def test_covariates():
     assert np.all(names["sd"] > 0.6)
     table = names["table"].loc["bias"]
     assert table["genre=drama"] > 0.4 and table["genre=horror"] < -0.4
+
+
+def test_a_data_model_of_ones_own(tmp_path):
+    names = run("write-a-data-model.md")
+    rng = np.random.default_rng(0)
+    rows, cols = rng.normal(size=(60, 2)), rng.normal(size=(40, 2))
+    i, j = np.nonzero(rng.random((60, 40)) < 0.4)
+    mean = np.abs(rows[i, 0]) + cols[j, 1]
+    cells = nmar.Cells.from_arrays(i, j, mean + 0.2 * rng.normal(size=len(i)), (60, 40))
+    model = names["fit"](cells, rows, cols)
+    found = model.predict_entries(i, j)
+    assert np.sqrt(np.mean((found - mean) ** 2)) < 0.25 * mean.std()
+    model.save(tmp_path / "network")
+    np.testing.assert_array_equal(nmar.load(tmp_path / "network").predict_entries(i, j), found)

@@ -170,3 +170,21 @@ def test_files_remember_the_target(shifted, tmp_path):
         model.partial_fit(cells)
     with pytest.raises(ValueError, match="target='all', which needs all cells"):
         nmar.CCPF(solver="minibatch", target="all").fit([cells])
+
+
+def test_a_resumed_fit_has_the_same_bits_and_callbacks_know_the_pattern_is_fitted_first(shifted, tmp_path):
+    cells, _ = shifted
+    settings = {"factors": 2, "target": "all", "max_iter": 8, "tol": 0.0, "random_state": 0}
+    told = []
+
+    def stop(record):
+        told.append(record.phase)
+        return record.iteration == 4
+
+    whole = nmar.CCPF(nmar.Effects("both"), "linear", **settings).fit(cells)
+    broken = nmar.CCPF(nmar.Effects("both"), "linear", **settings)
+    broken.fit(cells, checkpoint=tmp_path, every=2, callbacks=[stop])
+    assert broken.n_iter_ == 4 and told.count("fit") == 4 and told.count("search") > 8
+    resumed = nmar.CCPF(nmar.Effects("both"), "linear", **settings).fit(cells, checkpoint=tmp_path, resume=True)
+    np.testing.assert_array_equal(resumed.bound_trace_, whole.bound_trace_)
+    np.testing.assert_array_equal(resumed.predict_entries([0], [1]), whole.predict_entries([0], [1]))

@@ -207,7 +207,7 @@ def _pattern_first(job: Job) -> Fitted:
 def _for_all_cells(job: Job) -> Job:
     """The job with cells that count by the inverse of their P(observed), validation cells too."""
     if job.options.propensity is None:
-        pattern = _pattern_first(job).posterior
+        pattern = _pattern_first(replace(job, control=job.control.preparing())).posterior
 
         def probability(cells: Cells) -> Array:
             return -np.expm1(-pattern.rates(*cells.align(job.cells.rows, job.cells.cols).pairs()))

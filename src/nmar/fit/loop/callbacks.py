@@ -10,6 +10,7 @@ from nmar.fit.loop.run import Fit, Progress, Schedule, Stop, run
 from nmar.models.context import Context
 from nmar.models.state import State
 
+Phase = Literal["search", "fit"]
 INTERRUPTED = "interrupted"  # the reason of a fit that Ctrl-C ended
 
 
@@ -32,13 +33,13 @@ class Record:
     validation: float | None
     seconds: float
     state: State
-    phase: Literal["search", "fit"] = "fit"
+    phase: Phase = "fit"
 
 
 Callback = Callable[[Record], Any]  # returning True stops the fit
 
 
-def record(progress: Progress, phase: Literal["search", "fit"] = "fit") -> Record:
+def record(progress: Progress, phase: Phase = "fit") -> Record:
     """The last sweep as callbacks see it."""
     trace = progress.trace
     validation = trace.valid[-1] if trace.valid else None
@@ -49,20 +50,26 @@ def record(progress: Progress, phase: Literal["search", "fit"] = "fit") -> Recor
 class Control:
     """Reasons to stop that come from outside the trace: a callback that asks for it."""
 
-    def __init__(self, callbacks: Sequence[Callback] = ()) -> None:
+    def __init__(self, callbacks: Sequence[Callback] = (), phase: Phase = "fit") -> None:
         for callback in callbacks:
             if not callable(callback):
                 raise ValueError(f"callbacks holds {callback!r}, which cannot be called; give functions of a record")
         self._callbacks = tuple(callbacks)
+        self._phase = phase
         self._reason: str | None = None
 
-    def tell(self, progress: Progress, phase: Literal["search", "fit"] = "fit") -> None:
+    def preparing(self) -> Control:
+        """The control of a fit that prepares this one: callbacks are told of its sweeps as of a search."""
+        return Control(self._callbacks, "search")
+
+    def tell(self, progress: Progress, phase: Phase | None = None) -> None:
         """Call every callback with the last sweep; one that returns True asks to stop, but for sweeps of a search.
 
         Sweeps of short runs are counted from 1 again and again: "stop after the tenth" is meant for the fit.
         """
         if not self._callbacks:
             return
+        phase = self._phase if phase is None else phase
         told = record(progress, phase)
         asked = [callback(told) is True for callback in self._callbacks]  # each is called, whatever others say
         if phase == "fit" and any(asked):
