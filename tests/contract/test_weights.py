@@ -51,6 +51,7 @@ def test_ones_change_no_bit(name, solver):
     np.testing.assert_array_equal(plain.predict_entries(*cells.pairs()), ones.predict_entries(*cells.pairs()))
 
 
+@pytest.mark.slow
 @every_model
 def test_the_bound_never_falls_and_backends_agree(name):
     cells = cells_of(name)

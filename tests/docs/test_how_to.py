@@ -6,8 +6,11 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import nmar
+
+pytestmark = pytest.mark.slow  # see CONTRIBUTING.md
 
 PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 

@@ -17,6 +17,7 @@ EXPECTED = {"check_estimator_sparse_array": ZEROS, "check_estimator_sparse_matri
 MODEL = nmar.CCPF(nmar.Factorization(2), "free", factors=2, trust=1.0, starts=1, max_iter=10, random_state=0)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:all cells are observed:UserWarning")
 @pytest.mark.filterwarnings("ignore:rank=:UserWarning")
 @parametrize_with_checks([MODEL], expected_failed_checks=lambda estimator: EXPECTED)

@@ -156,6 +156,7 @@ def test_unequal_noise_masked_at_random_is_not_taken_for_informative_missingness
     assert found.verdict.recommended == "free, s = 8 (blind)"
 
 
+@pytest.mark.slow
 def test_a_falling_table_is_found_to_help() -> None:
     table = np.exp(-4.0 * (1.0 - np.exp(-np.arange(18) / 5.0)))
     truth = nmar.Free(thinning=8, values=tuple(table.tolist()), learn=False)
