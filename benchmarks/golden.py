@@ -33,7 +33,7 @@ def fitted(
     """Fit a few sweeps; bounds, predictions and scores, before saving and after loading."""
     settings = {"factors": 4, "max_iter": 6, "tol": 0.0, "trust": 1.0, **settings}
     model = nmar.CCPF(data, linkage, random_state=0, **settings).fit(cells, **(fit or {}))
-    rows, cols = (index[:60] for index in cells.pairs())
+    rows, cols = (index[:60] for index in cells.positions())
     rows, cols = cells.row_ids[rows], cells.col_ids[cols]
     loaded = model
     if not isinstance(data, nmar.Regressor):  # whose estimator cannot be saved

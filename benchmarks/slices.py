@@ -25,7 +25,7 @@ def main() -> None:
     settings = {"data": Factorization(10), "random_state": 0}
     model = CCPF(**settings)
     began = time.perf_counter()
-    row, col = train.pairs()
+    row, col = train.positions()
     for k in range(arguments.slices):
         chosen = part == k
         # only the ids that occur: rows and columns appear as they are first seen

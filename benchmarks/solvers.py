@@ -43,7 +43,7 @@ class Curve:
         """Score and store seconds, sweep, validation, test."""
         began = time.perf_counter()
         known = Posterior(self.law, record.state, self.train.rows, self.train.cols)
-        scores = [float(np.mean(log_density(known, *part.pairs(), part.values))) for part in self.parts]
+        scores = [float(np.mean(log_density(known, *part.positions(), part.values))) for part in self.parts]
         self.points.append([record.seconds - self.spent, record.iteration, *scores])
         self.spent += time.perf_counter() - began
 

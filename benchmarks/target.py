@@ -1,12 +1,13 @@
 """Predictions for all cells: Coat, whose test items were drawn at random, and Jester with values missing by themselves.
 
-    python -m benchmarks.target coat [--covariates] [--seeds 0 1 2]
+    python -m benchmarks.target coat [--covariates] [--pattern] [--seeds 0 1 2]
     python -m benchmarks.target jester [--seeds 0 1 2]
 
 ``coat``: every candidate is scored by cross-validation on training cells, weighted by inverse P(observed) of
 a pattern that has not seen the cell; the best by log likelihood is then fitted to all training cells, and only its test
-error is printed beside the baseline. ``jester``: cells are kept with probability logistic(a + b z), z the standard
-score of the value, at a density of 0.3; the error is that of the cells that were taken out.
+error is printed beside the baseline. ``--pattern`` has every candidate twice, with and without covariates of the
+pattern, and first says how well either predicts which cells are observed. ``jester``: cells are kept with probability
+logistic(a + b z), z the standard score of the value, at a density of 0.3; the error is that of the cells taken out.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from scipy.special import expit
 
 import nmar
 from benchmarks.problems import coat, folder, triplets
-from nmar import CCPF, Cells, Effects, Factorization, Free
+from nmar import CCPF, Cells, Effects, Factorization, Free, Pattern
 from nmar.fit.target import inverse_weights
 
 FOLDS = 5
@@ -38,19 +39,56 @@ def features() -> dict[str, np.ndarray]:
     }
 
 
-def candidates(covariates: bool) -> Iterator[tuple[str, object, object]]:
-    """Data models and linkages among which training cells choose."""
+def levels() -> dict[str, pandas.DataFrame]:
+    """The same covariates with one column for each question ("age", "color"), by position: what a pattern takes."""
+    found = {}
+    for axis, name in (("rows", "user"), ("cols", "item")):
+        names = (folder() / "coat" / f"{name}_features_map.txt").read_text().split("\n")
+        shown = pandas.DataFrame(features()[axis][:, : len(names)], columns=names)
+        questions = dict.fromkeys(name.split(":")[0] for name in names)
+        answers = {q: shown[[name for name in names if name.startswith(f"{q}:")]].idxmax(axis=1) for q in questions}
+        found[axis] = pandas.DataFrame(answers).rename_axis("id")
+    return found
+
+
+Candidate = tuple[Effects | Factorization, str | Free, Pattern]
+
+
+def patterns(covariates: bool) -> dict[str, Pattern]:
+    """Three factors, as many as are best at predicting which cells of Coat are observed; with covariates if asked."""
+    known = levels() if covariates else {}
+    found = {"": Pattern(3)}
+    return found | {", pattern": Pattern(3, **known)} if known else found
+
+
+def candidates(covariates: bool, pattern: bool) -> Iterator[tuple[str, Candidate]]:
+    """Data models, linkages and patterns among which training cells choose."""
     known = features() if covariates else {}
-    for data in (Effects("both", **known), Factorization(2, **known), Factorization(5, **known)):
-        yield f"{data.describe()}, ignorable", data, "ignorable"
-        for s in (1, 4, 16, 64):
-            yield f"{data.describe()}, shift, s = {s}", data, Free(thinning=s, mean="shift")
+    for name, law in patterns(pattern).items():
+        for data in (Effects("both", **known), Factorization(2, **known), Factorization(5, **known)):
+            yield f"{data.describe()}, ignorable{name}", (data, "ignorable", law)
+            for s in (1, 4, 16, 64):
+                yield f"{data.describe()}, shift, s = {s}{name}", (data, Free(thinning=s, mean="shift"), law)
 
 
-def fit(data: object, linkage: object, cells: Cells, seed: int, target: str = "all", **more: object) -> CCPF:
-    """One fit; the pattern has three factors, as many as are best at predicting which cells of Coat are observed."""
-    model = CCPF(data, linkage, factors=3, trust=1.0, random_state=seed, target=target)
-    return model.fit(cells, **more)
+def fit(chosen: Candidate, cells: Cells, seed: int, target: str = "all", **more: object) -> CCPF:
+    """One fit."""
+    data, linkage, pattern = chosen
+    return CCPF(data, linkage, pattern=pattern, trust=1.0, random_state=seed, target=target).fit(cells, **more)
+
+
+def observed_likelihood(train: Cells, pattern: Pattern, seed: int) -> np.ndarray:
+    """Mean log probability of whether a cell is observed, of each fifth of all cells, hidden from the fit."""
+    seen = np.zeros(train.shape, bool)
+    seen[train.positions()] = True
+    fold, found = np.random.default_rng(seed).integers(0, FOLDS, train.shape), []
+    for k in range(FOLDS):
+        parts = (np.nonzero(seen & (fold != k)), np.nonzero(fold == k))
+        kept, out = (Cells.from_arrays(i, j, np.zeros(len(i)), train.shape) for i, j in parts)
+        model = CCPF(nmar.PatternOnly(), pattern=pattern, random_state=seed).fit(kept, hidden=out)
+        p, y = model.observed_probability(*out.pairs()), seen[out.pairs()]
+        found.append(np.mean(np.where(y, np.log(p), np.log1p(-p))))
+    return np.array(found)
 
 
 def judges(train: Cells, fold: np.ndarray, seed: int) -> np.ndarray:
@@ -63,41 +101,52 @@ def judges(train: Cells, fold: np.ndarray, seed: int) -> np.ndarray:
     return inverse_weights(found)
 
 
-def cross_validated(train: Cells, data: object, linkage: object, seed: int, fold: np.ndarray) -> np.ndarray:
+def cross_validated(train: Cells, chosen: Candidate, seed: int, fold: np.ndarray) -> np.ndarray:
     """(2, cells) squared error and log density of each training cell, from fits that have not seen it."""
     found = np.zeros((2, len(train)))
     for k in range(FOLDS):
         kept, out = train.select(fold != k), train.select(fold == k)
-        model = fit(data, linkage, kept, seed, hidden=out)
+        model = fit(chosen, kept, seed, hidden=out)
         found[0, fold == k] = (model.predict_entries(*out.pairs()) - out.values) ** 2
         found[1, fold == k] = model.log_density(out)
     return found
 
 
-def run_coat(seeds: list[int], covariates: bool = False) -> None:
+def run_coat(seeds: list[int], covariates: bool = False, pattern: bool = False) -> None:
     """Choose on training cells, then look at the test cells once."""
     train, test = coat()
     errors = []
+    for name, law in patterns(pattern).items() if pattern else ():
+        each = observed_likelihood(train, law, seeds[0])
+        print(f"which cells are observed{name or ', no covariates'}: {each.mean():.4f} nats, folds {each.round(4)}")
     for seed in seeds:
         fold = np.random.default_rng(seed).integers(0, FOLDS, len(train))
         weights = judges(train, fold, seed)
         scores = {}
-        for name, data, linkage in candidates(covariates):
-            error, density = np.average(cross_validated(train, data, linkage, seed, fold), axis=1, weights=weights)
-            scores[name] = density
+        for name, chosen in candidates(covariates, pattern):
+            error, density = np.average(cross_validated(train, chosen, seed, fold), axis=1, weights=weights)
+            scores[name] = {"log lik.": density, "squared error": -error}
             print(
-                f"  seed {seed}  {name:32s} cross-validated: squared error {error:.4f}, log lik. {density:.4f}",
+                f"  seed {seed}  {name:48s} cross-validated: squared error {error:.4f}, log lik. {density:.4f}",
                 flush=True,
             )
-        best = max(scores, key=scores.__getitem__)
-        data, linkage = next((d, link) for name, d, link in candidates(covariates) if name == best)
-        shown = {"plain": fit(Factorization(10), None, train, seed, "observed"), "all": fit(data, linkage, train, seed)}
-        for name, model in shown.items():
-            error = float(np.mean((model.predict_entries(*test.pairs()) - test.values) ** 2))
-            text = f"{name:6s} squared error {error:.4f}, log lik. {model.log_likelihood(test):.4f}"
-            print(f"seed {seed}  {text}" + (f"  ({best})" if name == "all" else ""), flush=True)
-        errors.append(error)
-    print(f"mean of target='all', chosen on training cells: {np.mean(errors):.4f}")
+        plain = CCPF(Factorization(10), factors=3, trust=1.0, random_state=seed).fit(train)
+        report(plain, test, f"seed {seed}  plain")
+        found = []
+        for rule in ("log lik.", "squared error"):
+            best = max(scores, key=lambda name: scores[name][rule])
+            model = fit(dict(candidates(covariates, pattern))[best], train, seed)
+            found.append(report(model, test, f"seed {seed}  all, best cross-validated {rule} ({best})"))
+        errors.append(found)
+    by_likelihood, by_error = np.mean(errors, axis=0)
+    print(f"mean of target='all', chosen on training cells: {by_likelihood:.4f}; by squared error {by_error:.4f}")
+
+
+def report(model: CCPF, test: Cells, name: str) -> float:
+    """Print and return the squared error on test cells."""
+    error = float(np.mean((model.predict_entries(*test.pairs()) - test.values) ** 2))
+    print(f"{name}: squared error {error:.4f}, log lik. {model.log_likelihood(test):.4f}", flush=True)
+    return error
 
 
 def masked(strength: float, seed: int) -> tuple[Cells, Cells]:
@@ -137,11 +186,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["coat", "jester"])
     parser.add_argument("--covariates", action="store_true", help="of Coat's users and items")
+    parser.add_argument("--pattern", action="store_true", help="covariates of the pattern too")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     if args.what == "coat":
-        run_coat(args.seeds, args.covariates)
+        run_coat(args.seeds, args.covariates, args.pattern)
     else:
         run_jester(args.seeds)
 

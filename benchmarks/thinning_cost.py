@@ -53,7 +53,7 @@ def measure(cells: Cells, model: str, linkages: dict[str, Free], rounds: int) ->
         runs = {}
         for name, linkage in linkages.items():
             problem = begin(cells, data.build(cells), linkage, Pattern(factors), dtype=dtype)
-            around = Context(problem.observed, problem.law, kernels, executor, LineBuffers())  # as a run has
+            around = Context(problem.observed, problem.law, kernels, executor, LineBuffers(kernels))  # as a run has
             state = problem.state
             for _ in range(3):
                 state, _ = sweep(state, around)

@@ -1,6 +1,6 @@
 """Is the verdict true? Real patterns, and masks completely at random, where it must not say "helps".
 
-    python -m benchmarks.verdict real [--names yelp_250k ml_latest_small geuvadis cptac ml_1m] [--seeds 3]
+    python -m benchmarks.verdict real [--names yelp_250k ml_latest_small geuvadis cptac ml_1m coat lastfm] [--seeds 3]
     python -m benchmarks.verdict masks [--draws 20]
 
 Rank 10, factors 10. ``real``: three seeds, each with a split (20 % test, 1 % validation) and a start of its own;
@@ -30,10 +30,14 @@ def whole(name: str) -> Cells:
     """All cells of a problem; compare splits them by its seeds."""
     if name == "geuvadis":
         return geuvadis_cells()
+    if name == "lastfm":  # log listening counts
+        row, col, value = triplets(folder() / "lastfm_hetrec2k" / "ratings.parquet")
+        return from_triplets(row, col, np.log(value))
     files = {
         "ml_1m": "ml_1m/ratings",
         "ml_latest_small": "ml_latest_small_2016/ratings",
         "cptac": "cptac_ucec_protein/values",
+        "coat": "coat/train",
     }
     return from_triplets(*triplets(folder() / f"{files[name]}.parquet"))
 
@@ -67,7 +71,7 @@ def real(names: list[str], seeds: int) -> None:
 def complete(cells: Cells, rng: np.random.Generator) -> np.ndarray:
     """Some rows (lines of the longer axis) without gaps, as a dense array."""
     dense = np.full(cells.shape, np.nan)
-    dense[cells.pairs()] = cells.values
+    dense[cells.positions()] = cells.values
     full = dense[~np.isnan(dense).any(axis=1)]
     return full[rng.permutation(len(full))[:COMPLETE_ROWS]]
 

@@ -13,7 +13,8 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of scikit-learn's trees wait for each other where cores are few
 os.environ.setdefault("NMAR_FIXED_WIDTHS", "0")  # before nmar is imported, and for the processes that tests start
-sys.path.insert(0, str(Path(__file__).parent / "oracle"))
+for _folder in ("oracle", "contract"):
+    sys.path.insert(0, str(Path(__file__).parent / _folder))
 
 
 @pytest.fixture

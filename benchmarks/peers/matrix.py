@@ -64,7 +64,7 @@ def build(name: str) -> Matrix:
 
 
 def _triplets(cells: Any) -> Triplets:
-    return (*cells.pairs(), cells.values.astype(np.float32))
+    return (*cells.positions(), cells.values.astype(np.float32))
 
 
 def _compressed(row: np.ndarray, col: np.ndarray, value: np.ndarray, shape: tuple[int, int]) -> sparse.csr_matrix:

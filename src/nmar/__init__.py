@@ -10,15 +10,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time names are imported when they are first used
+    from nmar.data import datasets as datasets
     from nmar.data.cells import Cells as Cells
+    from nmar.data.dataset import Dataset as Dataset
     from nmar.data.read import read as read
     from nmar.data.split import EntryKFold as EntryKFold
+    from nmar.data.sql import read_sql as read_sql
+    from nmar.estimators.annotate import store_factors as store_factors
     from nmar.estimators.ccpf import CCPF as CCPF
     from nmar.estimators.ccpf import load as load
     from nmar.fit.checkpoint import register as register
     from nmar.fit.simulate import simulate as simulate
     from nmar.fit.solvers.entrywise import Entrywise as Entrywise
     from nmar.fit.solvers.schedule import Minibatch as Minibatch
+    from nmar.models.missingness import Pattern as Pattern
     from nmar.models.protocol import DataModel as DataModel
     from nmar.models.settings import Constant as Constant
     from nmar.models.settings import Effects as Effects
@@ -33,16 +38,21 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names are i
     from nmar.prob.linkage import Geometric as Geometric
     from nmar.prob.linkage import Ignorable as Ignorable
     from nmar.prob.linkage import Linear as Linear
+    from nmar.report import metrics as metrics
     from nmar.report import plot as plot
+    from nmar.report.check import check as check
     from nmar.report.compare import compare as compare
     from nmar.report.missingness import missingness_test as missingness_test
+    from nmar.report.pooling import pool as pool
 
 __version__ = "0.1.0"
 
 _PUBLIC = {
     "Cells": "nmar.data.cells",
+    "Dataset": "nmar.data.dataset",
     "EntryKFold": "nmar.data.split",
     "read": "nmar.data.read",
+    "read_sql": "nmar.data.sql",
     "simulate": "nmar.fit.simulate",
     "Factorization": "nmar.models.settings",
     "Effects": "nmar.models.settings",
@@ -51,6 +61,7 @@ _PUBLIC = {
     "Constant": "nmar.models.settings",
     "Regressor": "nmar.models.settings",
     "PatternOnly": "nmar.models.settings",
+    "Pattern": "nmar.models.missingness",
     "DataModel": "nmar.models.protocol",
     "Ignorable": "nmar.prob.linkage",
     "Linear": "nmar.prob.linkage",
@@ -62,10 +73,15 @@ _PUBLIC = {
     "Minibatch": "nmar.fit.solvers.schedule",
     "Entrywise": "nmar.fit.solvers.entrywise",
     "load": "nmar.estimators.ccpf",
+    "store_factors": "nmar.estimators.annotate",
     "register": "nmar.fit.checkpoint",  # by then all records of the library are registered themselves
+    "check": "nmar.report.check",
     "compare": "nmar.report.compare",
     "missingness_test": "nmar.report.missingness",
+    "pool": "nmar.report.pooling",
+    "metrics": "nmar.report",
     "plot": "nmar.report",
+    "datasets": "nmar.data",
 }
 
 __all__ = [*_PUBLIC, "__version__"]
@@ -75,10 +91,12 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Load a public name when it is first used: ``import nmar`` itself stays cheap."""
+        if name == "dask":  # a module, which needs Dask only when a cluster is used
+            return import_module("nmar.dask")
         if name not in _PUBLIC:
             raise AttributeError(f"module 'nmar' has no attribute {name!r}")
-        if name == "plot":
-            return import_module("nmar.report.plot")
+        if name in ("datasets", "metrics", "plot"):  # modules
+            return import_module(f"{_PUBLIC[name]}.{name}")
         return getattr(import_module(_PUBLIC[name]), name)
 
 

@@ -26,7 +26,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cells, _ = nmar.simulate((50, 30), nmar.Factorization(2), nmar.Linear(0.3), density=0.4, seed=0)
     train, _, test = cells.split(seed=0)
     for name, part in (("train", train), ("test", test)):
-        lines = [f"u{i:03d},{j},{y}" for i, j, y in zip(*part.pairs(), part.values, strict=True)]
+        lines = [f"u{i:03d},{j},{y}" for i, j, y in zip(*part.positions(), part.values, strict=True)]
         (folder / f"{name}.csv").write_text("user,item,stars\n" + "\n".join(lines) + "\n")
     return folder
 
@@ -101,6 +101,7 @@ def test_compare(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [line["control"] for line in read(table)] == ["", "", "", "tail", "blind"]
 
 
+@pytest.mark.slow
 def test_compare_on_a_split_of_ones_own(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [
         "--test-file",
@@ -210,7 +211,7 @@ def test_no_verb_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["fit", "{train}", "-o", "x.nmar", "--trust", "much"], "--trust: invalid float or auto value: 'much'"),
         (["compare", "{train}", "--test-file", "{train}"], "cells in common"),
         (["fit", "{train}", "-o", "x.nmar", "--factor", "3"], "--factor"),
-        (["fit", "{train}", "-o", "x.nmar", "--factors", "0"], "factors=0"),
+        (["fit", "{train}", "-o", "x.nmar", "--factors", "0"], "--factors 0"),
         (["evaluate", "{train}", "{train}"], "not a complete"),
         (["compare", "{train}", "-o", "absent/report.html"], "absent"),
         (["convert", "{train}", "x.docx"], "x.docx"),

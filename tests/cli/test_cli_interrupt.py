@@ -23,7 +23,7 @@ COLUMNS = ["--row", "row", "--col", "col", "--value", "value"]
 def table(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("cli") / "cells.csv"
     cells, _ = nmar.simulate((50, 30), nmar.Factorization(2), nmar.Linear(0.3), density=0.4, seed=0)
-    lines = [f"{i},{j},{y}" for i, j, y in zip(*cells.pairs(), cells.values, strict=True)]
+    lines = [f"{i},{j},{y}" for i, j, y in zip(*cells.positions(), cells.values, strict=True)]
     path.write_text("row,col,value\n" + "\n".join(lines) + "\n")
     return str(path)
 

@@ -50,7 +50,8 @@ def test_options_are_settings(verb):
 
 
 def test_every_setting_is_an_option_of_fit():
-    in_python = {"verbose", "propensity"}  # --quiet; a function or an array
+    # --quiet; a function or an array; tables; a fitted model
+    in_python = {"verbose", "propensity", "pattern", "warm_start"}
     assert {*fit.SETTINGS, "data", "linkage", *in_python} == set(PARAMETERS)
 
 

@@ -57,7 +57,7 @@ def drawn(model):
     data = nmar.Effects("both") if model == "pattern-only" else MODELS[model]
     dispersion = 7.0 if model == "constant-binomial" else 1.0
     cells, _ = nmar.simulate(SHAPE, data, "ignorable", density=0.9, seed=4, dispersion=dispersion)
-    i, j = cells.pairs()
+    i, j = cells.positions()
     rng = np.random.default_rng(1)
     cells = cells.select(rng.random(len(cells)) < np.where(i % 2 == j % 2, 0.9, 0.02))
     inside = cells.take_rows(np.arange(FIRST[0])).T.take_rows(np.arange(FIRST[1])).T

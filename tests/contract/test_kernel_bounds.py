@@ -141,9 +141,9 @@ def test_solve_normal_and_gamma_factors():
 
 def test_add_lines():
     lines, _, theirs, _ = block(FULL, "linear")
-    cpu.add_lines(lines, theirs.packed)
+    cpu.add_lines(lines, theirs.packed, 3)
     for change in ("a column beyond the last", "more cells than columns"):
         with pytest.raises(ValueError, match=r"indices|indptr"):
-            cpu.add_lines(LINES[change](lines), theirs.packed)
+            cpu.add_lines(LINES[change](lines), theirs.packed, 3)
     with pytest.raises(ValueError, match="whole vectors"):
-        cpu.add_lines(lines, theirs.packed[:, :5])
+        cpu.add_lines(lines, theirs.packed[:, :5], 3)

@@ -98,12 +98,13 @@ def test_a_weight_is_a_power_of_the_density(family):
     assert functions_of(family, lines.values).shape[1] == len(lines.values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in CONSTANTS])
 def test_whole_weights_are_repeated_measurements(name):
     """One parameter for all cells, ignorable: a cell that counts three times is as good as three cells."""
     cells, _ = nmar.simulate((20, 9), CONSTANTS[name], "ignorable", 0.5, seed=0)
     times = np.random.default_rng(0).integers(1, 4, len(cells))
-    i, j = cells.pairs()
+    i, j = cells.positions()
     where = np.concatenate([np.arange(k) for k in times])
     each = np.repeat(np.arange(len(cells)), times)
     repeated = nmar.Cells.from_arrays(i[each], j[each] + 9 * where, cells.values[each], (20, 27))
@@ -143,14 +144,14 @@ def test_weights_travel_with_their_cells(tmp_path):
     cells = nmar.simulate((9, 7), nmar.Effects("rows"), "ignorable", 0.5, seed=0)[0]
     weights = drawn(cells)
     heavy = cells.with_weights(weights)
-    keyed = {(i, j): w for i, j, w in zip(*cells.pairs(), weights, strict=True)}
+    keyed = {(i, j): w for i, j, w in zip(*cells.positions(), weights, strict=True)}
 
     def right(part, rows=lambda i: i, cols=lambda j: j):
-        return all(keyed[rows(i), cols(j)] == w for i, j, w in zip(*part.pairs(), part.weights, strict=True))
+        return all(keyed[rows(i), cols(j)] == w for i, j, w in zip(*part.positions(), part.weights, strict=True))
 
     assert right(heavy[[0, 3, 5]]) and right(heavy.with_values(cells.values + 1.0))
     assert right(heavy.T.T)
-    assert all(keyed[j, i] == w for i, j, w in zip(*heavy.T.pairs(), heavy.T.weights, strict=True))
+    assert all(keyed[j, i] == w for i, j, w in zip(*heavy.T.positions(), heavy.T.weights, strict=True))
     assert right(heavy.take_rows([4, 2]), rows=lambda i: [4, 2][i])
     assert all(right(part) for part in heavy.split(test=0.3, valid=0.1, seed=0))
     assert right(heavy.concat(heavy[[0]], duplicates="last"))

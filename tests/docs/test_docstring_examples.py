@@ -9,6 +9,7 @@ import pytest
 
 import nmar
 
+OPTIONAL = ("anndata", "torch")  # large, and in none of the extras that the tests install
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
@@ -31,6 +32,9 @@ TESTS = [test for name in modules() for test in examples(name)]
 
 @pytest.mark.parametrize("test", TESTS, ids=lambda test: test.name)
 def test_an_example_shows_what_it_says(test):
+    for library in OPTIONAL:
+        if any(f"import {library}" in example.source for example in test.examples):
+            pytest.importorskip(library)
     output = []
     runner = doctest.DocTestRunner(optionflags=FLAGS)
     failed = runner.run(test, out=output.append).failed

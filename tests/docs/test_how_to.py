@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
+from pages import run
 
 import nmar
 
 pytestmark = pytest.mark.slow  # see CONTRIBUTING.md
 
-PAGES = Path(__file__).parents[2] / "docs" / "how-to"
-
-
-def run(name):
-    """All Python blocks of a page, one after the other, in one namespace."""
-    names: dict = {"__name__": "page"}
-    for code in re.findall(r"```python\n(.*?)```", (PAGES / name).read_text("utf-8"), re.DOTALL):
-        exec(compile(code, name, "exec", dont_inherit=True), names)
-    return names
-
 
 def test_predictions_for_all_cells():
-    names = run("predict-what-nobody-chose.md")
+    names = run("how-to/predict-what-nobody-chose.md")
     exact, (plain, weighted) = names["truth"].mean(), names["level"]
     assert plain - exact > 0.3
     assert abs(weighted - exact) < 0.3 * (plain - exact)
@@ -33,17 +21,33 @@ def test_predictions_for_all_cells():
 
 
 def test_covariates():
-    names = run("use-covariates.md")
+    names = run("how-to/use-covariates.md")
     exact = 3.0 + names["level"][70:]
     error = names["predicted"] - exact
     assert np.sqrt(np.mean(error**2)) < 0.5 * exact.std()
     assert np.all(names["sd"] > 0.6)
+    genre = names["films"].set_index("film")["genre"]
+    assert len(names["old"]) and set(genre[names["best"].ravel()]) == {"western"}
+    rates = names["rates"]
+    western = rates["genre=western"]
+    assert western[rates.index[-1]] > 5.0 * western[rates.index[0]]
     table = names["table"].loc["bias"]
     assert table["genre=drama"] > 0.4 and table["genre=horror"] < -0.4
 
 
+def test_imputation():
+    names = run("how-to/impute.md")
+    exact, found = names["full"][:, 0].mean(), names["found"]
+    assert names["seen"] < exact - 0.3
+    assert found.low < exact < found.high and abs(found.estimate - exact) < 0.3 * (exact - names["seen"])
+    assert names["interval"][0] < np.corrcoef(names["full"].T)[0, 1] < names["interval"][1]
+    assert names["turn"] < 0.0 and np.all(np.diff(names["result"].estimate) > 0.0)
+    assert names["low"].min() >= 1.0 and names["high"].max() <= 5.0
+    assert names["checked"].verdict
+
+
 def test_a_data_model_of_ones_own(tmp_path):
-    names = run("write-a-data-model.md")
+    names = run("how-to/write-a-data-model.md")
     rng = np.random.default_rng(0)
     rows, cols = rng.normal(size=(60, 2)), rng.normal(size=(40, 2))
     i, j = np.nonzero(rng.random((60, 40)) < 0.4)
@@ -54,3 +58,9 @@ def test_a_data_model_of_ones_own(tmp_path):
     assert np.sqrt(np.mean((found - mean) ** 2)) < 0.25 * mean.std()
     model.save(tmp_path / "network")
     np.testing.assert_array_equal(nmar.load(tmp_path / "network").predict_entries(i, j), found)
+
+
+def test_a_cluster():
+    pytest.importorskip("distributed")
+    names = run("how-to/cluster.md")
+    assert names["there"].bound_trace_.tolist() == names["model"].bound_trace_.tolist()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -33,7 +36,7 @@ def cells():
 @pytest.fixture(scope="module")
 def matrix(cells):
     found = np.full(cells.shape, np.nan)
-    found[cells.pairs()] = cells.values
+    found[cells.positions()] = cells.values
     return found
 
 
@@ -112,3 +115,28 @@ def test_a_full_matrix_is_fitted_as_ignorable():
     with pytest.warns(UserWarning, match="all cells are observed, so there is no missingness to model"):
         model = clone(MODEL).fit(full)
     assert model.linkage_.name == "ignorable"
+
+
+def test_a_fit_that_has_not_converged_says_so(cells):
+    with pytest.warns(ConvergenceWarning, match=r"tol=0\.0001 of itself after max_iter=2 sweeps; raise max_iter"):
+        clone(MODEL).set_params(max_iter=2).fit(cells)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clone(MODEL).set_params(max_iter=2, tol=0).fit(cells)  # as many sweeps as asked for
+        model = clone(MODEL).set_params(max_iter=500, tol=1e-3).fit(cells)
+    assert model.stop_reason_ == "converged"
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_warm_starts_go_on_from_the_present_model(cells):
+    exact = clone(MODEL).set_params(max_iter=8, tol=0).fit(cells)
+    model = clone(MODEL).set_params(max_iter=4, tol=0, warm_start=True).fit(cells)
+    first = model.bound_trace_
+    model.fit(cells)
+    np.testing.assert_allclose(np.append(first, model.bound_trace_), exact.bound_trace_, rtol=1e-9)
+    cold = clone(MODEL).set_params(max_iter=4, tol=0).fit(cells)
+    np.testing.assert_array_equal(cold.fit(cells).bound_trace_, first)
+    with pytest.raises(ValueError, match="warm_start=True takes no valid, checkpoint or callbacks"):
+        model.fit(cells, valid=cells[[0]])
+    more = cells.concat(nmar.Cells.from_frame({"r": [99], "c": [0], "v": [0.5]}, "r", "c", "v"))
+    assert model.fit(more).posterior_.rows.ids[-1] == 99

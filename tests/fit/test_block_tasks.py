@@ -128,4 +128,4 @@ def test_a_block_leaves_everything_it_was_given_as_it_was():
             return found
 
     fitted(given, Watching())
-    assert "update_block" in seen
+    assert "update_lines" in seen

@@ -39,6 +39,7 @@ def test_thinning_is_recovered_within_a_factor_of_two(coupled):
     assert model.log_likelihood(test) > paper.log_likelihood(test)
 
 
+@pytest.mark.slow
 def test_trust_is_full_where_the_pattern_informs_and_none_where_it_cannot(coupled, at_random):
     for cells, trust in ((coupled[0], 1.0), (at_random, 0.0)):
         model = nmar.CCPF(nmar.Factorization(2), **SETTINGS).fit(cells)

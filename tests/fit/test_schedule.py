@@ -47,7 +47,7 @@ def test_a_batch_counted_twice_gives_the_columns_of_the_matrix_with_its_rows_twi
     once, _, _ = half_sweep(other, problem.state, around(problem), scaling=Scaling(2.0))
     # the doubled matrix: every leading line twice, under new ids
     cells = twice if lead == 0 else twice.T
-    row, col = cells.pairs()
+    row, col = cells.positions()
     doubled = nmar.Cells.from_arrays(
         np.concatenate([row, row + count]), np.tile(col, 2), np.tile(cells.values, 2), (2 * count, min(shape))
     )
@@ -120,7 +120,7 @@ def test_alignment_raises_the_bound_and_changes_no_prediction():
     values = []
     for each in (state, turned):
         _, info, _ = half_sweep(lead, each, Context(*_all(problem)))
-        values.append((bound(each, info.log_z, problem.law, problem.observed), info.log_z))
+        values.append((bound(each, info.log_z, problem.law), info.log_z))
     assert values[1][1] == pytest.approx(values[0][1], rel=1e-10)  # log Z: the cells see the same moments
     assert values[1][0] >= values[0][0]
 

@@ -135,7 +135,7 @@ def test_starts_are_as_many_as_asked_for(monkeypatch):
 def test_the_progress_bar_is_told_of_every_sweep(monkeypatch):
     made, told = counting(monkeypatch), []
     options = Options(SETTINGS["full"], "free", 3, stop=StopRule(max_iter=2))
-    fitted = train(cells_of(SETTINGS["full"]), options, watch=lambda trace, state: told.append(trace.seconds[-1]))
+    fitted = train(cells_of(SETTINGS["full"]), options, watch=lambda trace, *_: told.append(trace.seconds[-1]))
     assert len(told) == len(made) == 86
     assert fitted.trace.seconds[0] >= fitted.trace.before >= sum(told[k] for k in (11, 35, 59, 83))  # each run's last
 

@@ -48,7 +48,7 @@ def test_simulated_counts_are_recorded_and_unrecorded_events():
     """Each cell's e has its own rate: frequencies over all of them, and the values' spread by bin."""
     link = nmar.Free(values=FALLING, thinning=8.0)
     cells, truth = nmar.simulate((400, 200), nmar.Factorization(2), link, density=0.4, seed=3, dispersion=0.7)
-    i, j = cells.pairs()
+    i, j = cells.positions()
     rate, e = truth.posterior.rates(i, j), truth.counts
     assert len(e) == cells.n_observed > 25_000
     counts = np.arange(1, 41)
@@ -70,7 +70,7 @@ def test_simulated_counts_are_recorded_and_unrecorded_events():
 
 def test_thinning_leaves_the_simulated_pattern_alone():
     one, two = (nmar.simulate((80, 60), linkage=nmar.Linear(0.3, thinning=s), density=0.2, seed=1) for s in (1.0, 8.0))
-    for a, b in zip(one[0].pairs(), two[0].pairs(), strict=True):
+    for a, b in zip(one[0].positions(), two[0].positions(), strict=True):
         np.testing.assert_array_equal(a, b)
     assert np.all(two[1].counts >= one[1].counts) and two[1].counts.mean() > one[1].counts.mean()
 
@@ -216,6 +216,6 @@ def test_the_lower_the_trust_the_less_is_paid_for_what_is_missing():
     for trust in (0.0, 0.25, 1.0):
         here = replace(problem, law=replace(problem.law, trust=trust))
         _, info, _ = half_sweep(0, here.state, around(here))
-        values.append(bound(here.state, info.log_z, here.law, here.observed))
+        values.append(bound(here.state, info.log_z, here.law))
     assert values[1] == pytest.approx(0.75 * values[0] + 0.25 * values[2], rel=1e-12)
     assert values[0] != pytest.approx(values[2], rel=1e-6)

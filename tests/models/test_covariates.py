@@ -147,6 +147,65 @@ def test_minibatches_saving_and_growing(problem, tmp_path):
     assert grown.posterior_.rows.size == 122 and np.isfinite(grown.score(more))
 
 
+def level_problem(degrees):
+    """Rows of few cells, whose levels are linear in two covariates; two more rows have covariates only."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(len(degrees) + 2, 2))
+    x -= x.mean(axis=0)
+    level = x @ np.array([0.8, -0.5]) + 0.7 * rng.normal(size=len(x))
+    row = np.repeat(np.arange(len(degrees)), degrees)
+    col = np.concatenate([rng.choice(9, d, replace=False) for d in degrees])
+    cells = nmar.Cells.from_arrays(row, col, level[row] + rng.normal(size=len(row)), (len(degrees), 9))
+    return cells, pandas.DataFrame(x, columns=["a", "b"]).rename_axis("id")
+
+
+@pytest.mark.parametrize(("degrees", "exact"), [(np.full(30, 2), 1e-6), (np.arange(30) % 5 + 1, 0.05)])
+def test_standard_deviations_are_those_of_the_exact_posterior(degrees, exact):
+    """Row effects are jointly normal with their coefficients, given the variances: nothing need be factorised."""
+    cells, frame = level_problem(degrees)
+    data = nmar.Effects("rows", rows=frame)
+    model = nmar.CCPF(data, "ignorable", factors=1, random_state=0, tol=0.0, max_iter=300).fit(cells)
+    state, n = model.posterior_.state, len(degrees)
+    shared, side = state.shared.data, state.sides[0].data
+    ridge, tau, noise = shared.coefficients[0].ridge[0], shared.variance[0][0], state.shared.dispersion
+    scaled = (frame - frame.mean()) / frame.std(ddof=0)
+    x, new = scaled.to_numpy()[:n], scaled.to_numpy()[n:]
+    np.testing.assert_allclose(side.x, x)
+    weight = 1.0 / (tau + noise / degrees)  # of a row's mean about W x
+    covariance = np.linalg.inv(np.eye(2) / ridge + x.T @ (weight[:, None] * x))
+    effects = model.covariate_effects_["rows"]
+    scale = model.posterior_.units.scale
+    np.testing.assert_allclose(effects.sd[0], scale * np.sqrt(np.diag(covariance)), rtol=exact)
+    assert np.all(scale * shared.coefficients[0].sd[0] < 0.9 * effects.sd[0])  # q(W) takes the rows for known
+    _, sd = model.predict_entries([n, n + 1], [0, 0], return_std=True)
+    variance = noise + tau + np.einsum("nf,fg,ng->n", new, covariance, new)
+    np.testing.assert_allclose(sd, scale * np.sqrt(variance), rtol=exact)
+
+
+def test_coefficients_of_a_grown_model_are_on_all_lines(problem):
+    """X'X is that of the lines there are, so that the bound goes on rising with twice as many."""
+    cells, mean, _, _ = problem
+    model = fitted(problem).partial_fit(cells, sweeps=1)
+    row, col = (each.ravel() for each in np.meshgrid(np.arange(120, N), np.arange(12), indexing="ij"))
+    more = nmar.Cells.from_frame({"r": row, "c": col, "v": mean[row, col]}, row="r", col="c", value="v")
+    model.partial_fit(more, sweeps=10)
+    assert all(after >= before - 1e-9 * abs(before) for before, after in pairwise(model.bound_trace_))
+    known, side = model.posterior_.state.shared.data.coefficients[0], model.posterior_.state.sides[0].data
+    np.testing.assert_allclose(known.basis * known.eigenvalues @ known.basis.T, side.x.T @ side.x, atol=1e-8)
+
+
+def test_rows_known_by_covariates_alone_have_recommendations(problem):
+    model = fitted(problem)
+    ids, scores = model.recommend([0, 130, 131], n=4)
+    for row, its, score in zip((0, 130, 131), ids, scores, strict=True):
+        np.testing.assert_allclose(score, model.predict_entries(np.full(4, row), its), rtol=1e-9)
+    assert not np.isin(ids[0], problem[0].by(0).indices[: problem[0].by(0).indptr[1]]).any()
+    everything = model.predict_entries(np.full(J, 130), np.arange(J))
+    np.testing.assert_allclose(scores[1], np.sort(everything)[::-1][:4])
+    with pytest.raises(ValueError, match="fold_in"):
+        model.recommend([130, 999])
+
+
 def test_entrywise_refuses_covariates(problem):
     with pytest.raises(ValueError, match="without covariates"):
         fitted(problem, "linear", "diagonal", solver="entrywise")

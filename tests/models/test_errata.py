@@ -62,7 +62,7 @@ def test_f1_printed_sweeps_let_the_bound_fall():
         mean, weights = counts @ np.arange(1, COUNTS + 1), state.sides[0].pattern.weights
         shape = np.full(weights.alpha.shape, law.pattern.shape)
         for p, (i, j, _) in enumerate(oracle.triplets(cells)):
-            logs = oracle.rate_parts(state, i, j)
+            logs = oracle.rate_parts(law, state, i, j)
             shape[i] += mean[p] * np.exp(logs - logsumexp(logs))
         exposed = oracle.gamma_mean(state.sides[1].pattern.weights).sum(axis=0)
         rate = oracle.gamma_mean(state.sides[0].pattern.activity)[:, None] + exposed

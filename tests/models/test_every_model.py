@@ -16,13 +16,13 @@ from nmar.fit.loop.run import sweep
 from nmar.fit.problem import begin
 from nmar.kernels import reference
 from nmar.kernels.choose import choose
-from nmar.models.block import with_functions
 from nmar.models.bound import bound
 from nmar.models.cell_law import cell_law
-from nmar.models.context import Context
+from nmar.models.cluster_prior import Assignment, softmax
+from nmar.models.context import Context, with_functions
 from nmar.models.half_sweep import half_sweep
 from nmar.models.missingness import Pattern
-from nmar.models.mixture import Assignment, NormalProfile, softmax
+from nmar.models.mixture import NormalProfile
 from nmar.models.protocol import Block
 from nmar.models.shared import update_shared
 from nmar.models.state import State
@@ -84,7 +84,7 @@ def test_the_bound_never_falls(model, link, control, trust):
     for step in range(16):
         axis = step % 2
         pair, info, size = half_sweep(axis, state, Context(case.observed, case.law, kernels, Serial()))
-        trace.append(bound(state, info.log_z, case.law, case.observed))
+        trace.append(bound(state, info.log_z, case.law))
         state = State(state.sides, replace(state.shared, table_size=size)).with_side(axis, pair)
         state = State(state.sides, update_shared(axis, state, info, case.law))
     assert np.all(np.isfinite(trace))
@@ -237,7 +237,7 @@ def test_one_cluster_is_the_effect_of_the_other_side(axis, other, cells):
     settings = {"factors": 2, "max_iter": 400, "tol": 0.0, "random_state": 0, "starts": 1}
     mixture = nmar.CCPF(nmar.Mixture(1, axis), "linear", **settings).fit(cells)
     effects = nmar.CCPF(nmar.Effects(other), "linear", **settings).fit(cells)
-    i, j = cells.pairs()
+    i, j = cells.positions()
     np.testing.assert_allclose(mixture.predict_entries(i, j), effects.predict_entries(i, j), rtol=1e-5)
     np.testing.assert_allclose(mixture.dispersion_, effects.dispersion_, rtol=1e-5)
     np.testing.assert_allclose(mixture.bound_trace_[-1], effects.bound_trace_[-1], rtol=1e-7)
@@ -308,7 +308,7 @@ def test_more_clusters_than_needed_stay_harmless():
     model = nmar.CCPF(nmar.Mixture(6), "ignorable", factors=2, max_iter=20, random_state=0).fit(cells)
     alone = nmar.CCPF(nmar.Mixture(1), "ignorable", factors=2, max_iter=20, random_state=0).fit(cells)
     assert model.log_likelihood(cells) == pytest.approx(alone.log_likelihood(cells), abs=0.03)
-    i, j = cells.pairs()
+    i, j = cells.positions()
     away = model.predict_entries(i, j) - alone.predict_entries(i, j)
     assert np.sqrt(np.mean(away**2)) < 0.2 * np.std(cells.values)
 
@@ -358,7 +358,7 @@ def test_any_regressor_generates_the_data():
     data = nmar.Regressor(LinearRegression(), rows, cols)
     cells, truth = nmar.simulate((60, 40), data, nmar.Linear(0.3), density=0.5, seed=0, dispersion=0.5)
     model = fitted(data, cells)
-    i, j = cells.pairs()
+    i, j = cells.positions()
     error = model.predict_entries(i, j) - truth.posterior.cells(i, j).mean[:, 0]
     assert np.sqrt(np.mean(error**2)) < 0.1
     trees = nmar.Regressor(HistGradientBoostingRegressor(max_iter=20), rows, cols)

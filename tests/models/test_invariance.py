@@ -87,7 +87,7 @@ def test_control_with_ignorable_is_ignorable(model):
         started = problem(model, Ignorable(), cells, control=control)
         state = advanced(started, SWEEPS)
         _, info, _ = half_sweep(0, state, Context(started.observed, started.law, choose("numba"), Serial()))
-        found[control] = state, bound(state, info.log_z, started.law, started.observed)
+        found[control] = state, bound(state, info.log_z, started.law)
     for axis in (0, 1):
         same_bits(found[True][0].sides[axis], found[False][0].sides[axis])
     assert found[True][1] == pytest.approx(found[False][1], rel=1e-12)
@@ -253,7 +253,7 @@ def test_bound_of_long_lines_with_thinning_and_trust(model, link, trust, monkeyp
         monkeypatch.setattr(halves, "BLOCK", size)
         for axis in (0, 1):
             _, info, _ = half_sweep(axis, state, Context(started.observed, started.law, choose("numba"), Serial()))
-            found.append(bound(state, info.log_z, started.law, started.observed))
+            found.append(bound(state, info.log_z, started.law))
     np.testing.assert_allclose(found, found[0], rtol=1e-12)
 
 
@@ -286,7 +286,7 @@ def test_hiding_nothing_is_not_hiding(model, control):
     )
     one, two = advanced(plain, 3), advanced(none, 3)
     same_bits(one, two)
-    assert bound(one, 0.0, plain.law, plain.observed) == bound(two, 0.0, none.law, none.observed)
+    assert bound(one, 0.0, plain.law) == bound(two, 0.0, none.law)
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -295,8 +295,8 @@ def test_exposure_leaves_hidden_cells_out(model, link, trust, axis):
     """β of every line, cell by cell: ω for each that is not hidden, (1−ω)/d + s − 1 more for an observed one."""
     cells = small_cells(MODELS[model].family, (5, 4), seed=1)
     hidden = Cells.from_arrays([0, 2, 2], [1, 0, 3], np.ones(3), shape=(5, 4))
-    seen = set(zip(*(a.tolist() for a in cells.pairs()), strict=True))
-    hidden = hidden.select([pair not in seen for pair in zip(*(a.tolist() for a in hidden.pairs()), strict=True)])
+    seen = set(zip(*(a.tolist() for a in cells.positions()), strict=True))
+    hidden = hidden.select([pair not in seen for pair in zip(*(a.tolist() for a in hidden.positions()), strict=True)])
     assert hidden.n_observed
     started = problem(model, THINNED[link], cells, hidden=hidden, trust=trust)
     more = (1.0 - trust) * (20 - hidden.n_observed) / cells.n_observed + THINNED[link].thinning - 1.0
@@ -304,7 +304,7 @@ def test_exposure_leaves_hidden_cells_out(model, link, trust, axis):
     pair, _, _ = half_sweep(axis, state, Context(started.observed, started.law, choose("numba"), Serial()))
     other, own = (state.sides[a].pattern for a in (1 - axis, axis))
     expected = np.zeros_like(pair.pattern.weights.beta)
-    taken = set(zip(*(a.tolist() for a in hidden.pairs()), strict=True))
+    taken = set(zip(*(a.tolist() for a in hidden.positions()), strict=True))
     for i in range(expected.shape[0]):
         expected[i] = own.activity.alpha[i] / own.activity.beta[i]
         for j in range(len(other.weights.alpha)):
@@ -330,7 +330,7 @@ def test_hidden_cells_in_blocks(model, link, trust, monkeypatch):
 
 def test_what_belongs_to_a_cell_follows_it_to_either_axis():
     cells = medium_cells("gaussian")
-    i, j = cells.pairs()
+    i, j = cells.positions()
     observed = Observed(cells, group=(1000 * i + j).astype(np.int32))
     for axis in (0, 1):
         lines = observed.block(axis, 2, 9, i + j / 100.0)

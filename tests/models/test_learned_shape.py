@@ -30,7 +30,7 @@ def test_shape_is_stationary_for_the_bound_and_the_bound_never_falls():
 
     def at(h):
         moved = [shape * np.exp(h) if axis == last else shape for axis, shape in enumerate(shapes)]
-        return bound(State(state.sides, replace(state.shared, shapes=tuple(moved))), 0.0, problem.law, problem.observed)
+        return bound(State(state.sides, replace(state.shared, shapes=tuple(moved))), 0.0, problem.law)
 
     assert abs(at(1e-4) - at(-1e-4)) / 2e-4 < 1e-5
     assert abs(at(0.3) - at(0.0)) > 1e-3

@@ -63,7 +63,7 @@ def test_what_is_expected_of_all_cells_is_what_is_expected_of_observed_and_missi
 
 def test_densities_and_intervals_are_those_of_the_target(shifted):
     cells, model = shifted
-    i, j = cells.pairs()
+    i, j = cells.positions()
     y = np.linspace(-12.0, 12.0, 4001)
     one = nmar.Cells.from_arrays(np.zeros(1, int), np.zeros(1, int), [0.0], cells.shape)
     for target in ("observed", "all"):
@@ -129,7 +129,7 @@ def test_probabilities_of_the_users_own():
     matrix = np.random.default_rng(1).uniform(0.1, 0.9, cells.shape)
     given = {
         "matrix": matrix,
-        "cells": matrix[cells.pairs()],
+        "cells": matrix[cells.positions()],
         "function": lambda rows, cols: matrix[rows, cols],
     }
     found = [given_probability(each, cells) for each in given.values()]

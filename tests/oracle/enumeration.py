@@ -17,6 +17,7 @@ from scipy.special import digamma, gammaln, logsumexp, xlogy
 COUNTS = 400
 FLOOR = 0.05
 DISPERSION_SHAPE, DISPERSION_RATE = 1.01, 1.0
+EFFECT_SHAPE = 0.3
 
 
 # --- tables over n ------------------------------------------------------------------------------------------
@@ -160,10 +161,44 @@ def normal_moments(law, state, i, j):
     return mean, mean**2 + variance
 
 
-def rate_parts(state, i, j):
-    """E log u_k + E log v_k of a cell: (K,)."""
-    rows, cols = (side.pattern.weights for side in state.sides)
-    return gamma_log_mean(rows.take(i)) + gamma_log_mean(cols.take(j))
+NEVER = -1e4  # log of a level that a line does not have
+
+
+def rate_parts(law, state, i, j):
+    """E log of every term that the rate of a cell is the sum of: u_k v_k, and with covariates of the pattern those of
+    its effects and of each product of two levels."""
+    return np.concatenate([log for log, _ in rate_terms(law, state, i, j)])
+
+
+def rate_terms(law, state, i, j):
+    """(E log, E) of the terms of Λ_ij, block by block, from the factors' and effects' own q and the levels as given."""
+    K = law.pattern.factors
+    lines = [side.pattern.weights.take(line) for side, line in zip(state.sides, (i, j), strict=True)]
+    u, v = (type(w)(w.alpha[:K], w.beta[:K]) for w in lines)
+    terms = [(gamma_log_mean(u) + gamma_log_mean(v), gamma_mean(u) * gamma_mean(v))]
+    if law.pattern.designs is None:
+        return terms
+    levels = [None if d is None else d.x[line] for d, line in zip(law.pattern.designs, (i, j), strict=True)]
+    logs = [None if x is None else np.where(x > 0, np.log(np.where(x > 0, x, 1.0)), NEVER) for x in levels]
+    for axis in (0, 1):
+        if levels[axis] is not None:
+            q = effects(law, state, 1 - axis).take((i, j)[1 - axis])
+            terms.append((logs[axis] + gamma_log_mean(q), levels[axis] * gamma_mean(q)))
+    if state.shared.effects.cross is not None:
+        lead, other = law.lead, 1 - law.lead
+        q = state.shared.effects.cross
+        log = logs[lead][:, None] + gamma_log_mean(q) + logs[other]
+        terms.append((log.ravel(), (levels[lead][:, None] * gamma_mean(q) * levels[other]).ravel()))
+    return terms
+
+
+def effects(law, state, axis):
+    """q of the effects of the other axis's levels on lines of ``axis``: they come before the leading axis's second copy
+    of its levels, and after its first."""
+    sizes = [0 if d is None else d.x.shape[1] for d in law.pattern.designs]
+    before = law.pattern.factors + (sizes[axis] if axis == law.lead else 0)
+    weights, place = state.sides[axis].pattern.weights, slice(before, before + sizes[1 - axis])
+    return type(weights)(weights.alpha[:, place], weights.beta[:, place])
 
 
 def product_parts(state, i, j):
@@ -212,7 +247,7 @@ def expectations(law, state, cells, size=COUNTS):
     tables, shared, s = table(state.shared.linkage, size), state.shared, thinning_of(state.shared.linkage)
     counts, pattern_counts, share, split, log_z = [], [], [], [], []
     for i, j, y in triplets(cells):
-        logs = rate_parts(state, i, j)
+        logs = rate_parts(law, state, i, j)
         log_rate = logsumexp(logs)
         density = log_density(law.data.family, y, *data_moments(law, state, i, j), shared.dispersion, tables)
         if law.control:
@@ -263,7 +298,10 @@ def missing_cost(law, state, cells, hidden=()):
     for i in range(len(rows)):
         for j in range(len(cols)):
             if (i, j) not in hidden:
-                total += (observed if (i, j) in seen else missing) * float(rows[i] @ cols[j])
+                rate = float(rows[i] @ cols[j])
+                if law.pattern.designs is not None:
+                    rate = sum(float(mean.sum()) for _, mean in rate_terms(law, state, i, j))
+                total += (observed if (i, j) in seen else missing) * rate
     return total
 
 
@@ -281,7 +319,7 @@ def held_bound(law, state, cells, held, hidden=()):
         density = log_density(law.data.family, y, *moments, shared.dispersion, tables)
         total += float(q @ np.where(q > 0, density, 0.0))
         total += float(pattern_q @ pattern_constants) - xlogy(pattern_q, pattern_q).sum()
-        total += float(pattern_q @ n) * float(share @ rate_parts(state, i, j) - xlogy(share, share).sum())
+        total += float(pattern_q @ n) * float(share @ rate_parts(law, state, i, j) - xlogy(share, share).sum())
         if law.control:
             total += float(q @ (n * log(shared.rate) + constants)) - xlogy(q, q).sum()
             total -= log_truncation(shared.rate, size, s)
@@ -331,16 +369,27 @@ def divergences(law, state):
     """All KL terms of a state."""
     total = 0.0
     for axis, side in enumerate(state.sides):
-        p = law.pattern
-        total += hierarchy_divergence(
-            side.pattern.weights, side.pattern.activity, p.shape, p.activity_shape, p.activity_rate
-        )
+        p, weights = law.pattern, side.pattern.weights
+        factors = type(weights)(weights.alpha[:, : p.factors], weights.beta[:, : p.factors])
+        total += hierarchy_divergence(factors, side.pattern.activity, p.shape, p.activity_shape, p.activity_rate)
+        if p.designs is not None:
+            rate = EFFECT_SHAPE / state.shared.effects.levels[axis]
+            total += gamma_divergence(effects(law, state, axis), EFFECT_SHAPE, rate, np.log(rate))
         if is_normal(law):
             total += normal_divergence(law, side.data, axis, state.shared.data)
         else:
             d = law.data
             total += hierarchy_divergence(side.data.weights, side.data.scale, d.shape, d.scale_shape, d.scale_rate)
-    return total
+    return total + cross_divergence(state)
+
+
+def cross_divergence(state):
+    """KL of ω, one for each pair of levels."""
+    shared = state.shared.effects
+    if shared is None or shared.cross is None:
+        return 0.0
+    rate = EFFECT_SHAPE / shared.cross_level
+    return gamma_divergence(shared.cross, EFFECT_SHAPE, rate, log(rate))
 
 
 def log_priors(law, state):

@@ -99,7 +99,7 @@ def test_bound_is_below_the_log_evidence(family, link, values):
         model = Factorization(1, bias=False).build(None)
     started, state = fitted(values, model, FIXED[link])
     _, info, _ = half_sweep(0, state, Context(started.observed, started.law, choose("numba"), Serial()))
-    reached = bound(state, info.log_z, started.law, started.observed) - oracle.log_priors(started.law, state)
+    reached = bound(state, info.log_z, started.law) - oracle.log_priors(started.law, state)
 
     def given_column(y):
         return gaussian_given_column(y, state) if family == "gaussian" else product_given_column(y, state, model)

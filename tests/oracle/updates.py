@@ -63,7 +63,7 @@ class Objective:
     def __init__(self, started, state, size):
         self.law, self.cells = started.law, started.observed.cells
         hidden = started.observed.hidden
-        self.hidden = set() if hidden is None else set(zip(*(a.tolist() for a in hidden.pairs()), strict=True))
+        self.hidden = set() if hidden is None else set(zip(*(a.tolist() for a in hidden.positions()), strict=True))
         self.held = oracle.expectations(self.law, state, self.cells, size)
 
     def __call__(self, state):

@@ -65,6 +65,7 @@ def test_same_seed_same_split_as_by_hand(linked: nmar.Cells, comparison: Compari
     assert comparison.rows[0].rmse == pytest.approx(error, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_several_seeds_average(linked: nmar.Cells) -> None:
     options = {"factors": 3, "max_iter": 4, "control": False, "two_stage": False, "n_jobs": 1}
     both = nmar.compare(linked, DATA, ["linear"], seeds=2, **options)
@@ -126,12 +127,23 @@ def test_labels_keep_settings_apart(linked: nmar.Cells) -> None:
     assert [row.trust for row in result.rows[1:]] == [0.5] * 5
 
 
+def test_a_trust_for_each_linkage_and_further_settings(linked: nmar.Cells) -> None:
+    options = {"factors": 2, "max_iter": 2, "seeds": 1, "n_jobs": 1, "two_stage": False, "control": False}
+    result = nmar.compare(linked, DATA, ["linear", "free,s=4"], trust=(1.0, 0.25), prior="paper", starts=1, **options)
+    assert [row.trust for row in result.rows] == [1.0, 1.0, 0.25]
+    assert {(told.prior, told.starts) for told in result.options.values()} == {("paper", 1)}
+    with pytest.raises(ValueError, match=r"trust=.* for 2 coupled linkages"):
+        nmar.compare(linked, DATA, ["linear", "free,s=4"], trust=(1.0,), **options)
+    with pytest.raises(TypeError, match="'target' is no argument of compare; further settings are prior, starts"):
+        nmar.compare(linked, DATA, target="all", **options)
+
+
 def test_outputs(comparison: Comparison) -> None:
     frame = comparison.frame()
     assert list(frame["linkage"]) == [row.linkage for row in comparison.rows]
     assert {"gain_over_control", "gain_over_control_se", "best_control"} <= set(frame.columns)
     text = comparison.text()
-    for words in ("free (tail)", "free (blind)", "★", "vs blind", "vs best control"):
+    for words in ("free (tail)", "free (blind)", "★", "coupled − control", "counts"):
         assert words in text
     assert comparison.best().log_likelihood == max(row.log_likelihood for row in comparison.rows)
     assert comparison.verdict in str(comparison)
@@ -197,6 +209,7 @@ def test_progress_says_which_of_how_many(linked: nmar.Cells, caplog: pytest.LogC
     assert found[-2] == "fit 6 of 6: factorization:2 linear (blind), seed 1"
 
 
+@pytest.mark.slow
 def test_a_trust_of_zero_is_the_blind_control(linked: nmar.Cells) -> None:
     options = {"factors": 3, "max_iter": 6, "seeds": 1, "two_stage": False, "n_jobs": 1}
     result = nmar.compare(linked, DATA, ["geometric"], trust=0.0, **options)

@@ -9,6 +9,7 @@ import pytest
 
 import nmar
 from nmar.report.clustered import Regression, clustered_regression
+from nmar.report.dispersion import double_glm
 
 SETTINGS = {"factors": 3, "rank": 2, "max_iter": 40, "n_jobs": 1}
 
@@ -159,3 +160,69 @@ def test_nothing_to_test_is_an_error(values: np.ndarray, message: str) -> None:
 def test_errors(linked: nmar.Cells, arguments: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         nmar.missingness_test(linked, **{**SETTINGS, **arguments})
+
+
+# --- double generalized linear model ------------------------------------------------------------------------
+
+
+def fan(rng: np.random.Generator, cells: int, slope: float, mean: float = 0.0) -> tuple[np.ndarray, ...]:
+    """Independent residuals whose log variance and mean are linear in a quantile, with rows and columns."""
+    place = rng.permutation(cells) / cells - 0.5
+    row, col = np.divmod(rng.choice(200 * 100, cells, replace=False), 100)
+    return mean * place + np.exp(0.5 * (0.7 + slope * place)) * rng.normal(size=cells), place, row, col
+
+
+def test_double_glm_is_at_the_maximum_of_the_likelihood() -> None:
+    from scipy.optimize import minimize
+
+    residual, place, row, col = fan(np.random.default_rng(0), 3000, -0.8, 0.3)
+
+    def loss(at: np.ndarray) -> float:
+        log_variance = at[2] + at[3] * place
+        return 0.5 * float(np.sum(log_variance + (residual - at[0] - at[1] * place) ** 2 * np.exp(-log_variance)))
+
+    found = double_glm(residual, place, row, col)
+    best = minimize(loss, np.zeros(4), method="BFGS", options={"gtol": 1e-6})
+    assert found.mean.value == pytest.approx(best.x[1], abs=1e-6)
+    assert found.log_variance.value == pytest.approx(best.x[3], abs=1e-6)
+    assert found.log_variance.naive_se == pytest.approx(np.sqrt(2.0 / np.sum((place - place.mean()) ** 2)))
+
+
+def test_double_glm_recovers_slopes_within_its_errors() -> None:
+    covered = []
+    for seed in range(100):
+        found = double_glm(*fan(np.random.default_rng(seed), 2000, -0.8, 0.3))
+        for slope, truth in ((found.mean, 0.3), (found.log_variance, -0.8)):
+            low, high = slope.interval()
+            covered.append(low < truth < high)
+    assert 180 <= sum(covered) <= 199  # 190 expected, standard deviation 3.1
+    low, high = found.ratio_interval()
+    assert low < found.ratio < high and found.ratio == pytest.approx(np.exp(found.log_variance.value))
+
+
+def test_naive_errors_are_too_small_where_rows_differ_in_noise() -> None:
+    rng, naive, honest = np.random.default_rng(1), 0, 0
+    for _ in range(100):
+        place, size, row, col = drawn(rng, (100, 60), 1500, 0.5)
+        found = double_glm(size * rng.choice([-1.0, 1.0], len(size)), place, row, col).log_variance
+        naive += found.naive_p < 0.05
+        honest += found.p_value < 0.05
+    assert naive > 40 and honest <= 12
+
+
+def test_heavy_tails_do_not_break_the_double_glm() -> None:
+    rng = np.random.default_rng(2)
+    _, place, row, col = fan(rng, 2000, 0.0)
+    found = double_glm(rng.standard_cauchy(2000), place, row, col)
+    assert np.isfinite([found.mean.value, found.log_variance.value, found.log_variance.se]).all()
+
+
+def test_bins_have_intervals_and_both_curves(linked: nmar.Cells) -> None:
+    result = nmar.missingness_test(linked, bins=8, **SETTINGS)
+    for one in result.bins:
+        assert one.low < one.residual_variance < one.high
+        assert one.standardised_low < one.standardised < one.standardised_high
+    mean = np.average([b.standardised for b in result.bins], weights=[b.cells for b in result.bins])
+    assert 0.7 < mean < 1.3, "the model's own variance is about right"
+    assert result.sentence() in result.text() and "relative to what is expected, falls to" in result.sentence()
+    assert result.dispersion.log_variance.value < 0

@@ -16,6 +16,7 @@ from nmar.report.comparison import Comparison, Key
 from nmar.report.forest import Mark, forest, limits, ticks
 from nmar.report.gains import Gain
 from nmar.report.html import model_page
+from nmar.report.text import wrapped
 
 NO_OUTSIDE = re.compile(r"""(?:src|href)\s*=\s*["'](?!#|data:)|url\(\s*["']?(?!#|data:)|@import""", re.I)
 
@@ -136,3 +137,18 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         write_with(path, fail)
     assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_tables_fit_a_terminal():
+    """80 columns, whatever the names of the models are, and names are no markup; each name has its plain words."""
+    cells = nmar.simulate((40, 20), nmar.Factorization(2), nmar.Linear(0.3), density=0.4, seed=0)[0]
+    settings = {"seeds": 1, "factors": 2, "max_iter": 2, "n_jobs": 1, "trust": 0.5, "name": "[red]x[/red] " * 12}
+    result = nmar.compare(cells, ["effects:cols", "effects:rows"], ["free+tail,s=8"], **settings)
+    lines = result.text().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum("counts" in line for line in lines) == 2 and result.text().count("[red]x[/red]") == 12
+    assert "(blind): Noise by row and column, not because of what is missing." in lines
+    told = wrapped(result.verdict).splitlines()
+    assert max(len(line) for line in told if not line.startswith(" ")) <= 80
+    assert " ".join(" ".join(told).split()) == " ".join(result.verdict.split())
+    assert "Stopped at max_iter before the bound settled: " in result.text()

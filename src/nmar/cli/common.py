@@ -40,6 +40,8 @@ def table_arguments(parser: argparse.ArgumentParser, value: bool = True) -> None
             default="error",
             help="cells that occur twice",
         )
+        group.add_argument("--sql", metavar="QUERY", help="cells of DATA by a query (duckdb): SELECT … FROM data …")
+        group.add_argument("--layer", help="layer of an h5ad file; default: X")
     group.add_argument("--delimiter", help="of a text table; default: comma for csv, tab for tsv and txt")
     group.add_argument("--no-header", action="store_true", help="the first line is data; columns are 0, 1, 2 …")
 
@@ -67,8 +69,9 @@ def quiet_argument(parser: argparse.ArgumentParser) -> None:
 # --- reading ------------------------------------------------------------------------------------------------
 
 
-def read_cells(path: str, args: argparse.Namespace, text_ids: bool = False) -> Cells:
-    """Cells from a file, or from a data set by name."""
+def read_cells(path: str, args: argparse.Namespace, text_ids: bool = False, query: str | None = None) -> Cells:
+    """Cells from a file, from standard input (``-``), by a query, or from a data set by name."""
+    from nmar.cli.files import named
     from nmar.data import datasets
     from nmar.data.read import read
 
@@ -79,15 +82,21 @@ def read_cells(path: str, args: argparse.Namespace, text_ids: bool = False) -> C
         "header": not args.no_header,
         "text_ids": text_ids,
         "weight": getattr(args, "weight", None),
+        "layer": getattr(args, "layer", None),
     }
-    return read(path, args.row, args.col, args.value, args.duplicates, **options)
+    with named(path) as file:
+        if query is not None:
+            from nmar.data.sql import read_sql
+
+            return read_sql(query, file, args.row, args.col, args.value, args.duplicates, args.weight)
+        return read(file, args.row, args.col, args.value, args.duplicates, **options)
 
 
-def read_known(path: str, args: argparse.Namespace, rows: Axis, cols: Axis) -> Cells:
+def read_known(path: str, args: argparse.Namespace, rows: Axis, cols: Axis, query: str | None = None) -> Cells:
     """Cells whose ids are of the same kind as those of a model: text stays text, numbers become numbers."""
     from nmar.data.cells import Cells
 
-    cells = read_cells(path, args, text_ids=is_text(rows) or is_text(cols))
+    cells = read_cells(path, args, is_text(rows) or is_text(cols), query)
     axes = [_recast(cells.rows, rows), _recast(cells.cols, cols)]
     return Cells(cells.by(0), axes[0], axes[1], cells.weights)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from nmar.cli.common import (
     note,
@@ -16,6 +17,7 @@ from nmar.cli.common import (
     settings_of,
 )
 from nmar.cli.common import table_arguments as table
+from nmar.cli.files import check_output, write_page, write_table
 from nmar.cli.names import DATA_HELP, LINKAGE_HELP, parse_data, parse_linkage
 
 HELP = "fit with and without a model of the missingness, print what it is worth, write a report"
@@ -48,6 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--test", type=float, default=0.2, help="share of the cells held out (0.2)")
     parser.add_argument("--valid", type=float, default=0.01, help="share of the cells to stop on (0.01)")
     parser.add_argument("--test-file", metavar="FILE", help="cells to judge on, instead of a random split")
+    parser.add_argument("--json", action="store_true", help="table and verdict as one JSON object instead of text")
     setting_arguments(parser, SETTINGS)
     quiet_argument(parser)
     table(parser)
@@ -57,10 +60,13 @@ def run(args: argparse.Namespace) -> int:
     """Fit, print, write."""
     models = [parse_data(text) for text in args.data or ["factorization:10"]]
     linkages = [parse_linkage(text) for text in args.linkage] if args.linkage else None
-    _check_output(args.output)
-    cells = read_cells(args.data_file, args)
+    check_output(args.output)
+    check_output(args.csv, "--csv", table=True)
+    cells = read_cells(args.data_file, args, query=args.sql)
     held_out = read_known(args.test_file, args, cells.rows, cells.cols) if args.test_file else None
     from nmar.report.compare import compare
+    from nmar.report.html import comparison_page
+    from nmar.report.text import wrapped
 
     settings = settings_of(args, SETTINGS)
     result = compare(
@@ -79,28 +85,30 @@ def run(args: argparse.Namespace) -> int:
         test_cells=held_out,
         name=Path(args.data_file).name,
     )
-    out(result.text(color=sys.stdout.isatty()))
-    out("")
-    out(result.verdict)
-    result.to_html(args.output)
+    if args.json:
+        out(_json(result))
+    elif "-" not in (args.output, args.csv):
+        out(result.text(color=sys.stdout.isatty()))
+        out("")
+        out(wrapped(result.verdict))
+    write_page(args.output, comparison_page(result))
     if args.csv:
         _write_table(args.csv, result)
     note(f"wrote {args.output}")
     return 0
 
 
-def _check_output(path: str) -> None:
-    """Before the work, not after it."""
-    folder = Path(path).parent
-    if not folder.is_dir():
-        raise FileNotFoundError(f"--output {path!r}: the folder {str(folder)!r} does not exist; create it")
+def _json(result: Any) -> str:
+    """Rows and verdict, for programs."""
+    import json
+    from dataclasses import asdict
+
+    return json.dumps({"rows": [asdict(row) for row in result.rows], "verdict": str(result.verdict)}, default=float)
 
 
 def _write_table(path: str, result: object) -> None:
     from dataclasses import asdict
 
-    from nmar.data.read import write_frame
-
     records = [asdict(row) for row in result.rows]  # type: ignore[attr-defined]
     columns = {k: [float("nan") if r[k] is None else r[k] for r in records] for k in records[0]}
-    write_frame(path, columns)
+    write_table(path, columns)

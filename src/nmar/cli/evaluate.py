@@ -7,6 +7,7 @@ from typing import Any
 
 from nmar.cli.common import out, read_known
 from nmar.cli.common import table_arguments as table
+from nmar.cli.files import check_output, write_table
 
 HELP = "score a model on held-out cells"
 EXAMPLE = "  nmar evaluate m.nmar test.csv --row user --col item --value stars\n"
@@ -35,14 +36,15 @@ def run(args: argparse.Namespace) -> int:
 
     from nmar.estimators.ccpf import load
 
+    check_output(args.output, table=True)
     model = load(args.model)
     known = model.posterior_
-    cells = read_known(args.data_file, args, known.rows, known.cols)
+    cells = read_known(args.data_file, args, known.rows, known.cols, args.sql)
     asked = {"unknown": args.unknown, "target": args.target}
     each = model.log_density(cells, **asked)
     plugin = model.log_density(cells, plugin=True, **asked)
     weights = cells.weights
-    row, col = cells.row_ids[cells.row_index], cells.col_ids[cells.col_index]
+    row, col = cells.pairs()
     mean = model.predict_entries(row, col, **asked)
     found = {
         "cells": len(each),
@@ -51,11 +53,10 @@ def run(args: argparse.Namespace) -> int:
         "plugin": float(np.average(plugin, weights=weights)),
         "rmse": float(np.sqrt(np.average((np.asarray(cells.values) - mean) ** 2, weights=weights))),
     }
-    _print(found, args.json)
+    if args.output != "-":
+        _print(found, args.json)
     if args.output:
-        from nmar.data.read import write_frame
-
-        write_frame(args.output, {"row": row, "col": col, "value": cells.values, "mean": mean, "log_density": each})
+        write_table(args.output, {"row": row, "col": col, "value": cells.values, "mean": mean, "log_density": each})
     return 0
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from nmar.cli.common import (
     note,
+    out,
     quiet_argument,
     read_cells,
     read_known,
@@ -14,6 +15,7 @@ from nmar.cli.common import (
     settings_of,
 )
 from nmar.cli.common import table_arguments as table
+from nmar.cli.files import check_model_output
 from nmar.cli.names import DATA_HELP, LINKAGE_HELP, parse_data, parse_linkage
 from nmar.fit.parameters import PARAMETERS
 
@@ -40,6 +42,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hidden", metavar="FILE", help="cells held out for later: neither observed nor missing")
     parser.add_argument("--data", default="factorization:10", metavar="MODEL", help=f"{DATA_HELP} (factorization:10)")
     parser.add_argument("--linkage", metavar="NAME", help=f"{LINKAGE_HELP} ({PARAMETERS['linkage'].usual})")
+    parser.add_argument("--keep-seen", action="store_true", help="keep the training cells in the model file")
+    parser.add_argument("--checkpoint", metavar="FOLDER", help="keep the run in a folder while it goes on")
+    parser.add_argument("--every", type=int, default=10, metavar="N", help="sweeps between checkpoints (10)")
+    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint of the same cells")
+    parser.add_argument("--json", action="store_true", help="what came of it as one JSON object on standard output")
     setting_arguments(parser, SETTINGS)
     quiet_argument(parser)
     table(parser)
@@ -48,7 +55,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Fit and save."""
     data, linkage = parse_data(args.data), None if args.linkage is None else parse_linkage(args.linkage)
-    cells = read_cells(args.data_file, args)
+    check_model_output(args.output)
+    if args.resume and args.checkpoint is None:
+        raise ValueError("--resume needs --checkpoint FOLDER, where the run was kept")
+    cells = read_cells(args.data_file, args, query=args.sql)
     parts = {
         name: read_known(path, args, cells.rows, cells.cols)
         for name, path in (("valid", args.valid), ("hidden", args.hidden))
@@ -58,22 +68,43 @@ def run(args: argparse.Namespace) -> int:
 
     settings = settings_of(args, SETTINGS)
     model = CCPF(data=data, linkage=linkage, verbose=0 if args.quiet else 1, **settings)
+    kept = {"checkpoint": args.checkpoint, "every": args.every, "resume": args.resume}
     try:
-        model.fit(cells, valid=parts.get("valid"), hidden=parts.get("hidden"))
+        model.fit(cells, valid=parts.get("valid"), hidden=parts.get("hidden"), **kept)
     except KeyboardInterrupt:
-        _save_interrupted(model, args.output)
+        _save_interrupted(model, args.output, args.keep_seen)
         raise
-    model.save(args.output)
+    model.save(args.output, seen=args.keep_seen)
+    if args.json:
+        out(_json(model, args.output))
     note(f"{cells!r}")
     note(f"stopped after {model.n_iter_} sweeps ({model.stop_reason_}), dispersion {model.dispersion_:.4g}")
     note(f"wrote {args.output}")
     return 0
 
 
-def _save_interrupted(model: CCPF, path: str) -> None:
+def _json(model: CCPF, path: str) -> str:
+    """What came of a fit, for programs."""
+    import json
+
+    link = model.linkage_
+    found = {
+        "model": path,
+        "sweeps": model.n_iter_,
+        "stop_reason": model.stop_reason_,
+        "bound": float(model.bound_trace_[-1]),
+        "seconds": float(model.seconds_trace_[-1]),
+        "dispersion": float(model.dispersion_),
+        "linkage": link.name,
+        "trust": float(model.trust_),
+    }
+    return json.dumps(found)
+
+
+def _save_interrupted(model: CCPF, path: str, seen: bool) -> None:
     """Write what an interrupted fit has, if it has finished a sweep, and say so."""
     if not hasattr(model, "posterior_"):
         note("interrupted before a sweep was finished: nothing was written")
         return
-    model.save(path)
+    model.save(path, seen=seen)
     note(f"interrupted after {model.n_iter_} sweeps: wrote the model of the last one to {path}")

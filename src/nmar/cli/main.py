@@ -7,22 +7,30 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import FrameType
+
+from nmar.cli.config import with_config
+from nmar.cli.errors import in_options
 
 VERBS = (
     "compare",
     "fit",
     "evaluate",
     "predict",
+    "impute",
+    "transform",
     "recommend",
     "test",
+    "reproduce",
     "simulate",
     "report",
     "convert",
     "doctor",
+    "completion",
 )
 
 DESCRIPTION = """\
@@ -35,6 +43,16 @@ Learning from data that are not missing at random.
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
+    return _parsers()[0]
+
+
+def verb_parsers() -> dict[str, argparse.ArgumentParser]:
+    """The parser of each verb."""
+    return _parsers()[1]
+
+
+def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The whole command line, and the parser of each verb."""
     top = argparse.ArgumentParser(
         prog="nmar",
         description=DESCRIPTION,
@@ -44,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="store_true", help="show the version and exit")
     verbs = top.add_subparsers(dest="verb", metavar="VERB")
+    found: dict[str, argparse.ArgumentParser] = {}
     for name in VERBS:
         module = import_module(f"nmar.cli.{name}")
         one = verbs.add_parser(
@@ -55,18 +74,23 @@ def parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         one.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        one.add_argument("--config", metavar="FILE", help=f"options from the table [{name}] of a TOML file")
         module.arguments(one)
         one.set_defaults(run=module.run)
-    return top
+        found[name] = one
+    return top, found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status: 0, 2 after an error, 130 after Ctrl-C, 143 after SIGTERM."""
-    top = parser()
+    top, verbs = _parsers()
     try:
-        args = top.parse_args(argv)
+        args = top.parse_args(with_config(sys.argv[1:] if argv is None else argv, verbs))
     except SystemExit as stop:  # argparse has said why
         return stop.code if isinstance(stop.code, int) else 2
+    except (ValueError, OSError) as error:
+        sys.stderr.write(f"nmar: error: {error}\n")
+        return 2
     if args.version:
         from nmar import __version__
 
@@ -75,7 +99,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.verb is None:
         top.print_help()
         return 0
-    return _run(args)
+    with _warnings(args.verb):
+        return _run(args, verbs[args.verb])
+
+
+@contextmanager
+def _warnings(verb: str) -> Iterator[None]:
+    """Warnings in one line, without the line of code they came from."""
+    with warnings.catch_warnings():
+
+        def show(message: Warning | str, *_rest: object, **_how: object) -> None:
+            sys.stderr.write(f"nmar {verb}: warning: {message}\n")
+
+        warnings.showwarning = show
+        yield
 
 
 @contextmanager
@@ -97,7 +134,7 @@ def _termination() -> Iterator[list[int]]:
         signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     with _termination() as received:
         try:
             return int(args.run(args) or 0)
@@ -111,12 +148,12 @@ def _run(args: argparse.Namespace) -> int:
         except Exception as error:
             if args.debug:
                 raise
-            return _told(args.verb, error)
+            return _told(args.verb, error, parser)
 
 
-def _told(verb: str, error: Exception) -> int:
-    """The error in one line, and the status that goes with it."""
-    text = " ".join(str(error).split()) or type(error).__name__
+def _told(verb: str, error: Exception, parser: argparse.ArgumentParser) -> int:
+    """The error in one line, in the words of the command line, and the status that goes with it."""
+    text = in_options(" ".join(str(error).split()) or type(error).__name__, parser)
     expected = isinstance(error, ValueError | TypeError | OSError | ImportError | KeyError)
     hint = "" if expected else f" ({type(error).__name__}; --debug shows where)"
     sys.stderr.write(f"nmar {verb}: error: {text}{hint}\n")

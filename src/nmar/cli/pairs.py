@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from nmar.cli.common import cast_ids
+from nmar.cli.files import named
 
 Named = tuple[str, Any]
 
 
 def read_pairs(path: str, args: argparse.Namespace, rows: Any, cols: Any) -> tuple[Named, Named]:
-    """Names and ids of the two columns, ids in the kind that the model's axes hold."""
-    file = Path(path)
-    if not file.is_file():
-        raise FileNotFoundError(f"PAIRS {path!r} does not exist or is not a file; check the spelling")
-    parquet = file.suffix.lower() in (".parquet", ".pq")
-    labels, columns = _parquet(file) if parquet else _text(file, args)
+    """Names and ids of the two columns, ids in the kind that the model's axes hold; ``-`` is standard input."""
+    with named(path) as name:
+        file = Path(name)
+        if not file.is_file():
+            raise FileNotFoundError(f"PAIRS {path!r} does not exist or is not a file; check the spelling")
+        parquet = file.suffix.lower() in (".parquet", ".pq")
+        labels, columns = _parquet(file) if parquet else _text(file, args)
     names = [_choose(labels, given, place, what) for place, (given, what) in enumerate(_wanted(args, labels))]
     if names[0] == names[1]:
         raise ValueError(f"--row {names[0]!r} and --col {names[1]!r} name the same column; name both")
@@ -41,6 +43,8 @@ def _choose(labels: list[str], given: str | None, place: int, what: str) -> str:
     if given is None:
         if len(labels) < 2:
             raise ValueError(f"PAIRS has columns {labels}; two are needed (check --delimiter)")
+        if len(labels) > 2:
+            raise ValueError(f"PAIRS has columns {labels}; name two of them with --row and --col")
         return labels[place]
     if given not in labels:
         raise ValueError(f"{what} {given!r} is not a column of PAIRS; available: {labels}")

@@ -6,6 +6,7 @@ import argparse
 
 from nmar.cli.common import note
 from nmar.cli.common import table_arguments as table
+from nmar.cli.files import check_output, write_table
 
 HELP = "predict the values of pairs of ids"
 EXAMPLE = "  nmar predict m.nmar pairs.csv --row user --col item --level 0.9 -o out.parquet\n"
@@ -26,10 +27,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Load, predict, write."""
     from nmar.cli.pairs import read_pairs
-    from nmar.data.read import write_frame
     from nmar.estimators.ccpf import load
     from nmar.report.notes import POPULATIONS
 
+    check_output(args.output, table=True)
     model = load(args.model)
     known = model.posterior_
     (row_name, rows), (col_name, cols) = read_pairs(args.pairs, args, known.rows, known.cols)
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     if args.level is not None:
         columns["low"], columns["high"] = model.interval(rows, cols, level=args.level, **asked)
     columns["observed_probability"] = model.observed_probability(rows, cols, unknown=args.unknown)
-    write_frame(args.output, columns)
+    write_table(args.output, columns)
     note(POPULATIONS[args.target or known.law.target])
     note(f"wrote {len(mean):,} predictions to {args.output}")
     return 0

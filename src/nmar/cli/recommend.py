@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from nmar.cli.common import cast_ids, note, out, read_known
 from nmar.cli.common import table_arguments as table
+from nmar.cli.files import check_output, write_table
 
 HELP = "list the best columns of given rows"
 EXAMPLE = """\
@@ -25,8 +27,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="value",
         help="E[value], P(observed), or their product",
     )
-    parser.add_argument("--seen", metavar="FILE", help="cells to leave out, usually those the model learned from")
+    parser.add_argument("--seen", metavar="FILE", help="cells to leave out (those kept by fit --keep-seen)")
     parser.add_argument("-o", "--output", metavar="FILE", help="csv, tsv or parquet instead of the screen")
+    parser.add_argument("--json", action="store_true", help="a JSON list of objects on standard output")
     table(parser)
 
 
@@ -35,28 +38,33 @@ def run(args: argparse.Namespace) -> int:
     import numpy as np
 
     from nmar.estimators.ccpf import load
-    from nmar.posterior.recommend import recommend, recommendable
 
-    known = load(args.model).posterior_
+    check_output(args.output, table=True)
+    model = load(args.model)
+    known = model.posterior_
     ids = cast_ids(args.rows, known.rows)
-    lines = recommendable(known, ids)
-    seen = None
-    if args.seen:
-        cells = read_known(args.seen, args, known.rows, known.cols)
-        seen = cells.align(known.rows, known.cols, unknown="drop").by(0)
-    which, score = recommend(known, lines, args.n, args.by, seen)
-    rows, cols = np.repeat(ids, which.shape[1]), known.cols.ids[which.ravel()]
-    kept = which.ravel() >= 0
-    table = {"row": rows[kept], "col": cols[kept], "score": score.ravel()[kept]}
-    if args.output:
-        from nmar.data.read import write_frame
+    seen = read_known(args.seen, args, known.rows, known.cols) if args.seen else None
+    has_seen = seen is not None or hasattr(model, "_seen")
+    cols, score = model.recommend(ids, args.n, has_seen, args.by, seen)
+    kept = np.isfinite(score).ravel()  # where a row has no more columns to offer there is none
+    table = {"row": np.repeat(ids, cols.shape[1])[kept], "col": cols.ravel()[kept], "score": score.ravel()[kept]}
+    if args.json:
+        import json
 
-        write_frame(args.output, table)
+        out(json.dumps([dict(zip(table, line, strict=True)) for line in zip(*_plain(table), strict=True)]))
+        return 0
+    if args.output:
+        write_table(args.output, table)
         note(f"wrote {args.output}")
         return 0
     out("row\tcol\tscore")
     for row, col, value in zip(*table.values(), strict=True):
         out(f"{row}\t{col}\t{value:.4f}")
-    if not args.seen:
-        note("note: columns already observed are included; --seen FILE leaves them out")
+    if not has_seen:
+        note("note: columns already observed are included; --seen FILE leaves them out, as does nmar fit --keep-seen")
     return 0
+
+
+def _plain(table: dict[str, Any]) -> list[list[Any]]:
+    """Columns as lists of numbers and texts."""
+    return [column.tolist() for column in table.values()]

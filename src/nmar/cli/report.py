@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nmar.cli.common import note, read_known
 from nmar.cli.common import table_arguments as table
+from nmar.cli.files import check_output, write_page
 
 HELP = "write a self-contained page about a fitted model"
 EXAMPLE = "  nmar report m.nmar --test test.csv --row user --col item --value stars -o model.html\n"
@@ -22,14 +23,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Load, draw, write."""
-    from nmar.data.atomic import write_text
     from nmar.estimators.ccpf import load
     from nmar.report.html import model_page
 
+    target = args.output or str(Path(args.model).with_suffix(".html"))
+    check_output(target)
     model = load(args.model)
     known = model.posterior_
-    cells = read_known(args.test, args, known.rows, known.cols) if args.test else None
-    target = args.output or str(Path(args.model).with_suffix(".html"))
-    write_text(target, model_page(model, cells, Path(args.model).name))
+    cells = read_known(args.test, args, known.rows, known.cols, args.sql) if args.test else None
+    columns = {name: getattr(args, name) for name in ("row", "col", "value")}
+    write_page(target, model_page(model, cells, Path(args.model).name, columns))
     note(f"wrote {target}")
     return 0

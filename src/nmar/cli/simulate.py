@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from nmar.cli.common import note
+from nmar.cli.files import check_output
 from nmar.cli.names import parse_data, parse_linkage
 
 HELP = "draw a matrix from the coupled model"
@@ -26,6 +27,7 @@ def run(args: argparse.Namespace) -> int:
     from nmar.cli.convert import write_cells
     from nmar.fit.simulate import simulate
 
+    check_output(args.output)
     link = parse_linkage(args.linkage)
     cells, _ = simulate(tuple(args.shape), parse_data(args.data), link, density=args.density, seed=args.seed)
     write_cells(args.output, cells)

@@ -6,6 +6,7 @@ import argparse
 
 from nmar.cli.common import note, out, quiet_argument, read_cells, setting_arguments, settings_of
 from nmar.cli.common import table_arguments as table
+from nmar.cli.files import check_output, write_table
 
 HELP = "test whether the residual variance is linked to P(observed)"
 EXAMPLE = "  nmar test ratings.csv --row user --col item --value stars\n"
@@ -21,6 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bins", type=int, default=100, help="bins of P(observed) (100)")
     parser.add_argument("--degree", type=int, choices=(1, 2), default=1, help="1: a trend, 2: a trend and a bend")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the bins (csv, tsv, parquet)")
+    parser.add_argument("--json", action="store_true", help="statistic and p-value as one JSON object instead of text")
     setting_arguments(parser, SETTINGS)
     quiet_argument(parser)
     table(parser)
@@ -28,7 +30,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fit, test, print."""
-    cells = read_cells(args.data_file, args)
+    check_output(args.output, table=True)
+    cells = read_cells(args.data_file, args, query=args.sql)
     from nmar.report.missingness import missingness_test
 
     result = missingness_test(
@@ -39,13 +42,17 @@ def run(args: argparse.Namespace) -> int:
         verbose=0 if args.quiet else 1,
         **settings_of(args, SETTINGS),
     )
-    out(result.text())
+    if args.json:
+        import json
+
+        found = {name: getattr(result, name) for name in ("statistic", "p_value")}
+        out(json.dumps(found, default=float))
+    elif args.output != "-":
+        out(result.text())
     if args.output:
         from dataclasses import asdict
 
-        from nmar.data.read import write_frame
-
         records = [asdict(one) for one in result.bins]
-        write_frame(args.output, {k: [r[k] for r in records] for k in records[0]})
+        write_table(args.output, {k: [r[k] for r in records] for k in records[0]})
         note(f"wrote {args.output}")
     return 0

@@ -4,13 +4,14 @@ from nmar.data.axis import Axis
 from nmar.data.cells import Cells, Compressed
 from nmar.data.datasets import load, movielens
 from nmar.data.read import read, write_frame
-from nmar.data.split import EntryKFold, split, split_arrays
+from nmar.data.split import EntryKFold, leave_one_out, split, split_arrays
 
 __all__ = [
     "Axis",
     "Cells",
     "Compressed",
     "EntryKFold",
+    "leave_one_out",
     "load",
     "movielens",
     "read",

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def write_with(path: str | os.PathLike[str], write: Callable[[Path], object]) -> Path:
+def write_with(path: str | os.PathLike[str], write: Callable[[Path], object], sync: bool = True) -> Path:
     """Let ``write`` fill a temporary file beside ``path``, then put it in place.
 
     A failure leaves an older file as it was and nothing else behind. The file is on disk before it takes its place,
-    and its permissions are those of any new file.
+    and its permissions are those of any new file. Without ``sync`` a loss of power may leave it incomplete: for files
+    whose checksums are kept elsewhere.
     """
     target = Path(path)
     if not target.parent.is_dir():
@@ -22,10 +23,12 @@ def write_with(path: str | os.PathLike[str], write: Callable[[Path], object]) ->
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
         write(temporary)
-        with open(temporary, "rb+") as stream:
-            os.fsync(stream.fileno())
+        if sync:
+            with open(temporary, "rb+") as stream:
+                os.fsync(stream.fileno())
         os.replace(temporary, target)
-        _sync_folder(target.parent)
+        if sync:
+            _sync_folder(target.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

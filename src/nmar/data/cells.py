@@ -14,11 +14,12 @@ import numpy as np
 import scipy.sparse as sparse
 from numpy.typing import ArrayLike, NDArray
 
-from nmar.data import build
+from nmar.data import build, outside
 from nmar.data.axis import Axis
 from nmar.data.compact import compact
 from nmar.data.compressed import Compressed
 from nmar.data.ids import as_positions, unknown_ids
+from nmar.data.notebook import facts_table, first_ids
 
 if TYPE_CHECKING:
     import pandas
@@ -192,6 +193,13 @@ class Cells:
         Returns
         -------
         Cells
+
+        Examples
+        --------
+        >>> import numpy as np, scipy.sparse as sparse
+        >>> stored = sparse.coo_array((np.array([4.0, 0.0]), (np.array([0, 1]), np.array([2, 0]))), shape=(2, 3))
+        >>> Cells.from_scipy(stored).n_observed
+        2
         """
         if not sparse.issparse(X):
             raise ValueError(f"X of type {type(X).__name__} is not a scipy sparse matrix; try Cells.from_dense")
@@ -243,6 +251,107 @@ class Cells:
         row, col = np.divmod(places, shape[1])
         rows, cols = Axis.range(shape[0]), Axis.range(shape[1])
         return cls(build.compress(row, col, values, rows, cols, "error"), rows, cols)
+
+    @classmethod
+    def from_wide(cls, df: Any, index: str | None = None) -> Cells:
+        """Cells from a table with one line for each row of the matrix; NaN and null are missing.
+
+        Parameters
+        ----------
+        df : pandas, polars or pyarrow table
+            All columns but ``index`` hold numbers; their names are the column ids.
+        index : str, optional
+            Column with the row ids; by default those of a pandas index, else positions.
+
+        Returns
+        -------
+        Cells
+
+        Examples
+        --------
+        >>> import pandas
+        >>> from nmar.data import Cells
+        >>> cells = Cells.from_wide(pandas.DataFrame({"who": ["ann", "bob"], "x": [1.0, None], "y": [2.0, 3.0]}), "who")
+        >>> cells.row_ids.tolist(), cells.col_ids.tolist(), cells.n_observed
+        (['ann', 'bob'], ['x', 'y'], 3)
+        """
+        return cls.from_matrix(outside.wide(df, index))
+
+    @classmethod
+    def from_anndata(cls, adata: Any, layer: str | None = None) -> Cells:
+        """Cells from AnnData: what a sparse matrix stores, or what is not NaN in a dense one.
+
+        Parameters
+        ----------
+        adata : AnnData
+        layer : str, optional
+            Name of a layer; by default X.
+
+        Returns
+        -------
+        Cells
+            Their ids are ``obs_names`` and ``var_names``. :func:`nmar.store_factors` puts the factors of a model back.
+
+        Examples
+        --------
+        >>> import anndata, numpy as np
+        >>> from nmar.data import Cells
+        >>> adata = anndata.AnnData(np.ones((2, 2)), layers={"log": np.array([[0.5, np.nan], [2.0, 1.0]])})
+        >>> Cells.from_anndata(adata, layer="log").n_observed
+        3
+        """
+        return cls.from_matrix(outside.of_anndata(adata, layer))
+
+    @classmethod
+    def from_torch(cls, tensor: Any) -> Cells:
+        """Cells from a torch tensor: what is not NaN in a dense one, what a sparse one stores.
+
+        Parameters
+        ----------
+        tensor : two-dimensional torch.Tensor, dense or sparse
+
+        Returns
+        -------
+        Cells
+
+        Examples
+        --------
+        >>> import torch
+        >>> from nmar.data import Cells
+        >>> Cells.from_torch(torch.tensor([[1.0, float("nan")], [0.0, 2.0]])).n_observed
+        3
+        """
+        return cls.from_matrix(outside.Matrix(outside.of_torch(tensor)))
+
+    @classmethod
+    def from_matrix(cls, matrix: outside.Matrix, empty: bool = False) -> Cells:
+        """Cells from numbers and, where there are some, the ids of both sides. ``empty``: no cell need be observed.
+
+        Parameters
+        ----------
+        matrix : nmar.data.outside.Matrix
+            A dense array with NaN where missing, or a sparse one, and an axis of ids for each side or None.
+        empty : bool
+            Whether a matrix without any observed cell is allowed.
+
+        Returns
+        -------
+        Cells
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from nmar.data.outside import Matrix
+        >>> Cells.from_matrix(Matrix(np.array([[1.0, np.nan], [0.0, 2.0]]))).shape
+        (2, 2)
+        """
+        numbers = matrix.numbers
+        rows, cols = matrix.rows or Axis.range(numbers.shape[0]), matrix.cols or Axis.range(numbers.shape[1])
+        is_sparse = sparse.issparse(numbers)
+        if empty and not (numbers.nnz if is_sparse else np.isfinite(numbers).any()):
+            nothing = np.empty(0, np.int64)
+            return cls(build.compress(nothing, nothing, np.empty(0), rows, cols, "error"), rows, cols)
+        return cls((cls.from_scipy(numbers) if is_sparse else cls.from_dense(numbers)).by(0), rows, cols)
 
     # --- what there is --------------------------------------------------------------------------------------
 
@@ -303,19 +412,101 @@ class Cells:
         return None if self._weights is None else self._weights.astype(np.float64)
 
     def weights_by(self, axis: int) -> NDArray[Any] | None:
-        """The weights in the order of ``by(axis)``; built once."""
+        """The weights in the order of ``by(axis)``; built once.
+
+        Parameters
+        ----------
+        axis : int
+            0: by rows, 1: by columns.
+
+        Examples
+        --------
+        >>> cells = Cells.from_arrays([0, 0, 1], [0, 1, 0], [5.0, 6.0, 7.0], weight=[1.0, 2.0, 3.0])
+        >>> cells.weights_by(1).tolist()
+        [1.0, 3.0, 2.0]
+        """
         if self._weights is None or axis == 0:
             return self._weights
         if self._turned_weights is None:
             self._turned_weights = self._weights[self.order(axis)]
         return self._turned_weights
 
-    def pairs(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """(row position, column position) of each cell, in row-major order."""
+    @property
+    def in_memory(self) -> bool:
+        """Whether per-cell arrays are there; a :class:`nmar.Dataset` has none and reads its cells block by block."""
+        return True
+
+    def mean_weight(self) -> float | None:
+        """Mean weight of the cells, or None where each counts once.
+
+        Examples
+        --------
+        >>> Cells.from_arrays([0, 1], [0, 1], [5.0, 6.0], weight=[1.0, 2.0]).mean_weight()
+        1.5
+        """
+        return None if self._weights is None else float(self._weights.mean())
+
+    def contains(self, row: NDArray[Any], col: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which of the cells at these positions are observed.
+
+        Parameters
+        ----------
+        row, col : integer arrays
+            Positions, one of each per cell that is asked for.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> cells = Cells.from_arrays([0, 1], [1, 0], [5.0, 6.0])
+        >>> cells.contains(np.array([0, 0]), np.array([0, 1])).tolist()
+        [False, True]
+        """
+        seen = self.row_index.astype(np.int64) * self.shape[1] + self.col_index
+        return np.isin(row.astype(np.int64) * self.shape[1] + col, seen)
+
+    def positions(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """(row position, column position) of each cell, in row-major order: indices of arrays. Questions take ids.
+
+        Examples
+        --------
+        >>> from nmar.data import Cells
+        >>> cells = Cells.from_frame({"u": ["b", "a"], "i": [7, 9], "y": [1.0, 2.0]}, row="u", col="i", value="y")
+        >>> [index.tolist() for index in cells.positions()]
+        [[0, 1], [1, 0]]
+        """
         return self.row_index, self.col_index
 
+    def pairs(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """(row id, column id) of each cell, in row-major order: what :meth:`nmar.CCPF.predict_entries` takes.
+
+        Examples
+        --------
+        >>> from nmar.data import Cells
+        >>> cells = Cells.from_frame({"u": ["b", "a"], "i": [7, 9], "y": [1.0, 2.0]}, row="u", col="i", value="y")
+        >>> [ids.tolist() for ids in cells.pairs()]
+        [['a', 'b'], [9, 7]]
+        """
+        return self.row_ids[self.row_index], self.col_ids[self.col_index]
+
     def by(self, axis: int) -> Compressed:
-        """The cells line by line: by rows (axis 0) or by columns (axis 1); built once."""
+        """The cells line by line: by rows (axis 0) or by columns (axis 1); built once.
+
+        Parameters
+        ----------
+        axis : int
+            0: by rows, 1: by columns.
+
+        Returns
+        -------
+        Compressed
+            With ``indptr`` (where each line begins), ``indices`` and ``values``.
+
+        Examples
+        --------
+        >>> cells = Cells.from_arrays([0, 0, 1], [0, 1, 0], [5.0, 6.0, 7.0])
+        >>> cells.by(1).indptr.tolist(), cells.by(1).values.tolist()
+        ([0, 2, 3], [5.0, 7.0, 6.0])
+        """
         if axis not in (0, 1):
             raise ValueError(f"axis={axis!r}: use 0 (rows) or 1 (columns)")
         if axis not in self._by:
@@ -326,6 +517,17 @@ class Cells:
         """For each cell of ``by(axis)``, the place of the same cell in ``by(0)``; built once.
 
         A per-cell array ``a`` in row-major order is ``a[cells.order(1)]`` by columns.
+
+        Parameters
+        ----------
+        axis : int
+            0: by rows, 1: by columns.
+
+        Examples
+        --------
+        >>> cells = Cells.from_arrays([0, 0, 1], [0, 1, 0], [5.0, 6.0, 7.0])
+        >>> cells.order(1).tolist(), cells.values[cells.order(1)].tolist()
+        ([0, 2, 1], [5.0, 7.0, 6.0])
         """
         if axis == 0:
             return np.arange(self.n_observed, dtype=np.int64)
@@ -347,10 +549,29 @@ class Cells:
         mean, sd = stored.mean(dtype=np.float64), stored.std(dtype=np.float64)
         return f"Cells({size}, density {self.density:.3g}, values mean {mean:.4g} sd {sd:.4g})"
 
+    def _repr_html_(self) -> str:
+        """Size, values and the first ids, for a notebook."""
+        found = [
+            ("rows", f"{self.shape[0]:,}", first_ids(self.row_ids)),
+            ("columns", f"{self.shape[1]:,}", first_ids(self.col_ids)),
+            ("observed", f"{self.n_observed:,}", f"{self.density:.3g} of all cells"),
+        ]
+        if self.n_observed:
+            y = self._by[0].values
+            mean, sd = y.mean(dtype=np.float64), y.std(dtype=np.float64)
+            found.append(("values", f"mean {mean:.4g}, sd {sd:.4g}", f"from {y.min():.4g} to {y.max():.4g}"))
+        return facts_table("Cells", found)
+
     # --- other cells from these -----------------------------------------------------------------------------
 
     def transpose(self) -> Cells:
-        """Rows and columns exchanged; no cell is sorted again."""
+        """Rows and columns exchanged; no cell is sorted again.
+
+        Examples
+        --------
+        >>> Cells.from_arrays([0, 2], [1, 0], [5.0, 6.0]).transpose().shape
+        (2, 3)
+        """
         turned = Cells(self.by(1), self.cols, self.rows, self.weights_by(1))
         turned._by[1] = self._by[0]
         return turned
@@ -361,7 +582,18 @@ class Cells:
         return self.transpose()
 
     def with_values(self, values: ArrayLike) -> Cells:
-        """The same cells with other values, given in row-major order."""
+        """The same cells with other values, given in row-major order.
+
+        Parameters
+        ----------
+        values : array
+            One finite number per cell.
+
+        Examples
+        --------
+        >>> Cells.from_arrays([0, 1], [0, 1], [1.0, 2.0]).with_values([8.0, 9.0]).values.tolist()
+        [8.0, 9.0]
+        """
         array = compact(build.as_values(values, "values")).copy()  # the caller keeps his array
         if len(array) != self.n_observed:
             raise ValueError(f"values has length {len(array)}, but there are {self.n_observed} cells")
@@ -377,6 +609,11 @@ class Cells:
         A weight multiplies the log density of its cell's value, in every solver and in scores. The missingness pattern
         counts every cell once, whatever its weight.
 
+        Parameters
+        ----------
+        weights : array or None
+            One number per cell, not negative, in row-major order.
+
         Examples
         --------
         >>> cells = Cells.from_arrays([0, 1], [0, 1], [1.0, 2.0]).with_weights([1.0, 3.0])
@@ -391,7 +628,19 @@ class Cells:
         return changed
 
     def map_values(self, f: Callable[[NDArray[Any]], ArrayLike]) -> Cells:
-        """The same cells with the values ``f(values)``; `f` is called once with the whole array."""
+        """The same cells with the values ``f(values)``; `f` is called once with the whole array.
+
+        Parameters
+        ----------
+        f : callable
+            From an array of values to one of the same length.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Cells.from_arrays([0, 1], [0, 1], [1.0, 100.0]).map_values(np.log10).values.tolist()
+        [0.0, 2.0]
+        """
         return self.with_values(f(self.values))
 
     def __getitem__(self, places: Any) -> Cells:
@@ -409,13 +658,36 @@ class Cells:
         return self.select(mask)
 
     def select(self, mask: ArrayLike) -> Cells:
-        """The cells where `mask` (one boolean per cell, row-major) is true, on the same axes."""
+        """The cells where `mask` (one boolean per cell, row-major) is true, on the same axes.
+
+        Parameters
+        ----------
+        mask : boolean array
+            One entry per cell, in row-major order.
+
+        Examples
+        --------
+        >>> cells = Cells.from_arrays([0, 0, 1], [0, 1, 0], [5.0, 6.0, 7.0])
+        >>> cells.select(cells.values > 5.5).n_observed
+        2
+        """
         chosen = _as_mask(mask, (self.n_observed,))
         weights = None if self._weights is None else self._weights[chosen]
         return Cells(self._by[0].select(chosen), self.rows, self.cols, weights)
 
     def take_rows(self, positions: Any) -> Cells:
-        """The chosen rows (positions or a boolean mask), in that order, on the same columns."""
+        """The chosen rows (positions or a boolean mask), in that order, on the same columns.
+
+        Parameters
+        ----------
+        positions : integer or boolean array
+            Positions of rows, or one boolean per row.
+
+        Examples
+        --------
+        >>> Cells.from_arrays([0, 1, 2], [0, 1, 0], [5.0, 6.0, 7.0]).take_rows([2, 0]).row_ids.tolist()
+        [2, 0]
+        """
         chosen = as_positions(positions, len(self.rows))
         weights = None if self._weights is None else self._by[0].with_values(self._weights).take(chosen).values
         return Cells(self._by[0].take(chosen), self.rows.take(chosen), self.cols, weights)
@@ -435,6 +707,13 @@ class Cells:
         Returns
         -------
         Cells
+
+        Examples
+        --------
+        >>> train = Cells.from_frame({"u": ["a", "b"], "i": [1, 2], "y": [4.0, 5.0]}, row="u", col="i", value="y")
+        >>> new = Cells.from_frame({"u": ["b", "c"], "i": [1, 1], "y": [3.0, 2.0]}, row="u", col="i", value="y")
+        >>> new.align(train.rows, train.cols, unknown="drop").to_frame().to_numpy().tolist()
+        [['b', 1, 3.0]]
         """
         if unknown not in ("error", "drop"):
             raise ValueError(f"unknown={unknown!r} is not a policy; use 'error' or 'drop'")
@@ -453,7 +732,17 @@ class Cells:
     def concat(self, other: Cells, duplicates: build.Duplicates = "error") -> Cells:
         """These cells and those of `other`, joined by id; ids not seen here are appended to the axes.
 
-        With ``duplicates="last"`` the value in `other` wins.
+        Parameters
+        ----------
+        other : Cells
+        duplicates : "error", "last", "mean" or "sum"
+            What to do with a cell that both have; with "last" the value in `other` wins.
+
+        Examples
+        --------
+        >>> first, second = Cells.from_arrays([0], [0], [1.0]), Cells.from_arrays([0, 1], [0, 0], [2.0, 3.0])
+        >>> first.concat(second, duplicates="last").values.tolist()
+        [2.0, 3.0]
         """
         rows, cols = self.rows.extend(other.row_ids), self.cols.extend(other.col_ids)
         mine, theirs = self.align(rows, cols), other.align(rows, cols)
@@ -466,25 +755,99 @@ class Cells:
             weights = np.concatenate(list(counts))
         return self._compressed(row, col, values, rows, cols, duplicates, weights)
 
-    def split(self, test: float = 0.2, valid: float = 0.01, seed: int = 0) -> tuple[Cells, Cells, Cells]:
-        """(train, valid, test), at random over the observed cells; see `nmar.data.split`."""
+    def split(
+        self,
+        test: float = 0.2,
+        valid: float = 0.01,
+        seed: int = 0,
+        by: Literal["cells", "rows", "time"] = "cells",
+        time: Cells | None = None,
+    ) -> tuple[Cells, Cells, Cells]:
+        """(train, valid, test): random cells, whole rows, or the latest cells (`time`); see `nmar.data.split`.
+
+        Parameters
+        ----------
+        test, valid : float
+            Fractions, at least 0, together less than 1; 0 gives a part without cells.
+        seed : int
+        by : "cells", "rows" or "time"
+            What is held out: cells at random, whole rows, or the latest cells.
+        time : Cells, optional
+            The same cells with their times as values, for ``by="time"``.
+
+        Returns
+        -------
+        train, valid, test : Cells
+            On the same axes, without a cell in common, together all cells.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> cells = Cells.from_arrays(np.arange(100) // 10, np.arange(100) % 10, np.ones(100))
+        >>> [len(part) for part in cells.split(test=0.2, valid=0.1, seed=0)]
+        [70, 10, 20]
+        """
         from nmar.data.split import split
 
-        return split(self, test=test, valid=valid, seed=seed)
+        return split(self, test=test, valid=valid, seed=seed, by=by, time=time)
+
+    def leave_one_out(self, time: Cells | None = None, seed: int = 0) -> tuple[Cells, Cells]:
+        """(train, test): the last cell of each row, or a random one, is held out; see `nmar.data.leave_one_out`.
+
+        Parameters
+        ----------
+        time : Cells, optional
+            The same cells with their times as values; by default the cell is chosen at random.
+        seed : int
+
+        Returns
+        -------
+        train, test : Cells
+
+        Examples
+        --------
+        >>> cells = Cells.from_arrays([0, 0, 0, 1, 1], [0, 1, 2, 0, 1], [1.0, 2.0, 3.0, 4.0, 5.0])
+        >>> [len(part) for part in cells.leave_one_out(seed=0)]
+        [3, 2]
+        """
+        from nmar.data.split import leave_one_out
+
+        return leave_one_out(self, time=time, seed=seed)
 
     # --- to other libraries ---------------------------------------------------------------------------------
 
     def to_scipy(self) -> sparse.csr_array:
-        """A csr array of float64 (a copy) that stores exactly the observed cells, zeros included."""
+        """A csr array of float64 (a copy) that stores exactly the observed cells, zeros included.
+
+        Examples
+        --------
+        >>> Cells.from_arrays([0, 1], [0, 1], [0.0, 2.0]).to_scipy().nnz
+        2
+        """
         return build.as_matrix(self._by[0].with_values(self.values)).copy()
 
     def to_frame(self, row: str = "row", col: str = "col", value: str = "value") -> pandas.DataFrame:
-        """A pandas frame with one line per cell: row id, column id, value."""
+        """A pandas frame with one line per cell: row id, column id, value.
+
+        Parameters
+        ----------
+        row, col, value : str
+            Names of its columns; cells with weights have a fourth, ``weight``.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Examples
+        --------
+        >>> Cells.from_arrays([0, 1], [1, 0], [4.0, 5.0]).to_frame("user", "item", "stars").columns.tolist()
+        ['user', 'item', 'stars']
+        """
         try:
             import pandas
         except ImportError:
             raise ImportError("to_frame needs pandas: pip install 'nmar[demo]'") from None
-        ids = self.row_ids[self.row_index], self.col_ids[self.col_index]
+        ids = self.pairs()
         columns = {row: ids[0], col: ids[1], value: self.values}
         return pandas.DataFrame(columns if self._weights is None else columns | {"weight": self.weights})
 

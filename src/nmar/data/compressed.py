@@ -6,6 +6,7 @@ pieces of it: a range of lines, chosen lines, chunks of about equal work.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,6 +103,34 @@ class Compressed:
             ranges.append((start, stop))
             start = stop
         return ranges
+
+    def line_sums(self) -> NDArray[Any]:
+        """Sum of the values of each line."""
+        return np.bincount(self.major(), weights=self.values, minlength=self.n)
+
+    def total(self, weights: NDArray[Any] | None = None) -> float:
+        """Sum of all values, each as often as it counts."""
+        return float(np.sum(self.values, dtype=np.float64) if weights is None else self.values @ weights)
+
+    def mean(self) -> float:
+        """Mean of all values."""
+        return float(np.mean(self.values.astype(np.float64)))
+
+    def variance(self) -> float:
+        """Variance of all values."""
+        return float(np.var(self.values, dtype=np.float64))
+
+    def value_parts(self) -> Iterator[NDArray[Any]]:
+        """All values in order; those that are not in memory come a piece at a time."""
+        yield self.values
+
+    def some_values(self, count: int) -> NDArray[Any]:
+        """All values; of those that are not in memory, at most ``count``, evenly spread."""
+        return self.values
+
+    def blocks(self) -> Iterator[tuple[int, Compressed]]:
+        """All lines: the number of the first one and the lines, some at a time where they are not in memory."""
+        yield 0, self
 
     def _starts(self, kept: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.searchsorted(kept, self.indptr).astype(np.int64, copy=False)

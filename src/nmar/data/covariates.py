@@ -38,7 +38,7 @@ class Design:
     names: tuple[str, ...]
 
     def lines(self, axis: Axis, argument: str) -> Array:
-        """(n, F) covariates of the lines of an axis; zeros, the mean, for ids that have none, with a warning."""
+        """(n, F) covariates of the lines of an axis; the mean for ids that have none, with a warning."""
         if self.ids is None:
             if len(self.x) != len(axis):
                 raise ValueError(f"{argument} has {len(self.x)} lines, but there are {len(axis)}; give one for each")
@@ -53,7 +53,21 @@ class Design:
                 UserWarning,
                 stacklevel=4,
             )
-        return np.where((where >= 0)[:, None], self.x[where], 0.0)
+        return self.at(where)
+
+    @property
+    def typical(self) -> Array | float:
+        """Covariates of a line of which nothing is known: the mean."""
+        return 0.0
+
+    def of_ids(self, ids: Array) -> Array:
+        """(n, F) covariates of ids; the mean where an id has none, or where lines are known by position only."""
+        where = np.full(len(ids), -1) if self.ids is None else self.ids.positions(ids, unknown="prior")
+        return self.at(where)
+
+    def at(self, where: Array) -> Array:
+        """(n, F) covariates at positions of ``x``; −1 is the mean."""
+        return np.where((where >= 0)[:, None], self.x[where], self.typical)
 
     def has(self, ids: Array) -> NDArray[np.bool_]:
         """Which ids have covariates."""
@@ -72,13 +86,17 @@ def design(covariates: Any, axis: Axis, argument: str) -> Design:
     axis : ids of the matrix
     argument : what errors call the covariates
     """
+    return _encoded(*read_columns(covariates, axis, argument), argument)
+
+
+def read_columns(covariates: Any, axis: Axis, argument: str) -> tuple[Axis | None, dict[str, Array]]:
+    """The ids of the lines of a frame and its other columns by name; of an array None, and x0, x1, …"""
     if isinstance(covariates, np.ndarray):
         if covariates.ndim != 2:
             raise ValueError(f"{argument} has shape {covariates.shape}; give one line for each id and a column each")
-        columns = {f"x{k}": covariates[:, k] for k in range(covariates.shape[1])}
-        return _encoded(None, columns, argument)
+        return None, {f"x{k}": covariates[:, k] for k in range(covariates.shape[1])}
     ids, columns = _frame(covariates, axis, argument)
-    return _encoded(Axis.from_ids(ids), columns, argument)
+    return Axis.from_ids(ids), columns
 
 
 def _frame(frame: Any, axis: Axis, argument: str) -> tuple[Array, dict[str, Array]]:
@@ -126,23 +144,15 @@ def _encoded(ids: Axis | None, columns: dict[str, Array], argument: str) -> Desi
 
 def _column(name: str, column: Array, argument: str) -> list[tuple[str, Array]]:
     """A column as numbers: itself standardised, or an indicator for each category; and whether it is missing."""
-    missing = np.array([one is None or one != one for one in column.tolist()])
+    missing = missing_entries(column)
     found: list[tuple[str, Array]] = []
-    if column.dtype.kind in "biuf":
-        numbers = np.where(missing, np.nan, column.astype(np.float64))
-        if not np.all(np.isfinite(numbers[~missing])):
-            raise ValueError(f"{argument}: column {name!r} holds an infinite number")
+    if is_numeric(column):
+        numbers = finite_numbers(name, column, missing, argument)
         mean, sd = (float(f(numbers[~missing])) if not missing.all() else 0.0 for f in (np.mean, np.std))
         if sd > 0.0:
             found.append((name, np.where(missing, 0.0, (numbers - mean) / sd)))
     else:
-        texts = np.array([str(one) for one in column.tolist()], object)
-        levels = sorted(set(texts[~missing].tolist()))
-        if len(levels) > MOST_LEVELS:
-            raise ValueError(
-                f"{argument}: column {name!r} has {len(levels)} categories, more than {MOST_LEVELS}; leave it out, or"
-                " join rare ones"
-            )
+        texts, levels = categories(name, column, missing, argument)
         for level in levels if len(levels) > 2 else levels[1:]:
             is_level = (texts == level) & ~missing
             share = float(is_level[~missing].mean())
@@ -150,3 +160,33 @@ def _column(name: str, column: Array, argument: str) -> list[tuple[str, Array]]:
     if missing.any() and not missing.all():
         found.append((f"{name} missing", missing - missing.mean()))
     return found
+
+
+def missing_entries(column: Array) -> NDArray[np.bool_]:
+    """Which entries are None or NaN."""
+    return np.array([one is None or one != one for one in column.tolist()], np.bool_)
+
+
+def is_numeric(column: Array) -> bool:
+    """Whether a column holds numbers or booleans."""
+    return column.dtype.kind in "biuf"
+
+
+def finite_numbers(name: str, column: Array, missing: Array, argument: str) -> Array:
+    """A column of numbers, NaN where they are missing."""
+    numbers = np.where(missing, np.nan, column.astype(np.float64))
+    if not np.all(np.isfinite(numbers[~missing])):
+        raise ValueError(f"{argument}: column {name!r} holds an infinite number")
+    return numbers
+
+
+def categories(name: str, column: Array, missing: Array, argument: str) -> tuple[Array, list[str]]:
+    """A column of categories as texts, and its levels in order."""
+    texts = np.array([str(one) for one in column.tolist()], object)
+    levels = sorted(set(texts[~missing].tolist()))
+    if len(levels) > MOST_LEVELS:
+        raise ValueError(
+            f"{argument}: column {name!r} has {len(levels)} categories, more than {MOST_LEVELS}; leave it out, or"
+            " join rare ones"
+        )
+    return texts, levels

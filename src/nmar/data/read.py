@@ -38,6 +38,7 @@ def read(
     header: bool = True,
     text_ids: bool = False,
     weight: str | None = None,
+    layer: str | None = None,
 ) -> Cells:
     """Read observed cells from a file.
 
@@ -45,10 +46,11 @@ def read(
     ----------
     path : path
         csv, tsv or txt (also .gz, .bz2, .xz, .zst), parquet, mtx, npz (a scipy sparse matrix, or arrays row,
-        col, value: ids, or positions if there is also an array shape), h5ad (the sparse matrix X).
+        col, value: ids, or positions if there is also an array shape), h5ad (X or a layer:
+        what a sparse matrix stores, what is not NaN in a dense one).
     row, col, value : str, optional
         Columns of a table that hold the ids and the values. By default those named row, col, value if they
-        exist, otherwise the first three.
+        exist, otherwise the three there are, in this order; of more columns those wanted must be named.
     duplicates : "error", "last", "mean" or "sum"
         What to do with a cell that occurs more than once.
     delimiter : str, optional
@@ -59,6 +61,8 @@ def read(
         True to keep the ids of a text table as they are written ("007"), instead of numbers where possible.
     weight : str, optional
         Column that says how often each cell counts among the values (:meth:`Cells.with_weights`).
+    layer : str, optional
+        Layer of an h5ad file; by default X.
 
     Returns
     -------
@@ -81,8 +85,10 @@ def read(
     if file.stat().st_size == 0:
         raise ValueError(f"path={str(file)!r} is empty; it should hold at least one observed cell")
     wanted = Wanted(row, col, value, weight)
+    if layer is not None and kind != ".h5ad":
+        raise ValueError(f"layer={layer!r}: only h5ad files have layers, not {kind[1:]}; leave it out")
     if kind in MATRICES:
-        return _read_matrix(file, kind, wanted, duplicates)
+        return _read_matrix(file, kind, wanted, duplicates, layer)
     if kind in PARQUETS:
         columns, names = read_parquet(file, wanted)
     else:
@@ -107,13 +113,13 @@ def _kind(file: Path) -> str:
     return kind
 
 
-def _read_matrix(file: Path, kind: str, wanted: Wanted, duplicates: Duplicates) -> Cells:
+def _read_matrix(file: Path, kind: str, wanted: Wanted, duplicates: Duplicates, layer: str | None) -> Cells:
     if kind == ".npz":
         return _read_npz(file, wanted, duplicates)
     for argument, name in wanted.given().items():
         raise ValueError(f"{argument}={name!r} names a column, but a {kind[1:]} file has none; leave it out")
     if kind == ".h5ad":
-        return _read_h5ad(file, duplicates)
+        return _read_h5ad(file, duplicates, layer)
     with open_bytes(file) as stream:
         try:
             matrix = scipy.io.mmread(stream)
@@ -129,7 +135,7 @@ def _read_npz(file: Path, wanted: Wanted, duplicates: Duplicates) -> Cells:
     with np.load(file, allow_pickle=False) as archive:
         if "format" in archive and "data" in archive:
             return Cells.from_scipy(sparse.load_npz(file), duplicates)
-        names = wanted.names(list(archive), file)
+        names = wanted.names([name for name in archive if name != "shape"], f"path={str(file)!r}")
         arrays: dict[str, NDArray[Any]] = {name: archive[name] for name in names}
         shape = archive["shape"].tolist() if "shape" in archive else None
     row, col, value = names[:3]
@@ -139,26 +145,38 @@ def _read_npz(file: Path, wanted: Wanted, duplicates: Duplicates) -> Cells:
     return Cells.from_frame(arrays, row, col, value, duplicates, weight=wanted.weight)
 
 
-def _read_h5ad(file: Path, duplicates: Duplicates) -> Cells:
-    """The matrix X of an AnnData file, if it is sparse, under the names of its observations and variables."""
+def _read_h5ad(file: Path, duplicates: Duplicates, layer: str | None) -> Cells:
+    """The matrix X or a layer of an AnnData file, under the names of its observations and variables."""
     try:
         import h5py
     except ImportError:
         raise ImportError("reading h5ad needs h5py: pip install h5py") from None
     with h5py.File(file, "r") as archive:
-        group = archive.get("X")
-        encoding = "" if group is None else str(group.attrs.get("encoding-type", ""))
-        if encoding not in ("csr_matrix", "csc_matrix"):
+        if layer is not None and layer not in archive.get("layers", ()):
             raise ValueError(
-                f"path={str(file)!r}: X is {encoding or 'absent'}, not a sparse matrix, so zeros cannot "
-                "be told from missing cells; store X as csr, or use Cells.from_dense"
+                f"layer={layer!r} is no layer of {str(file)!r}; available: {list(archive.get('layers', ()))}"
             )
+        group = archive.get("X") if layer is None else archive["layers"][layer]
+        matrix = _h5ad_matrix(group, f"path={str(file)!r}: {'X' if layer is None else f'layer {layer!r}'}")
+        rows, cols = (_h5ad_axis(archive, name, size) for name, size in zip(("obs", "var"), matrix.shape, strict=True))
+    cells = Cells.from_scipy(matrix, duplicates) if sparse.issparse(matrix) else Cells.from_dense(matrix)
+    return Cells(cells.by(0), rows, cols)
+
+
+def _h5ad_matrix(group: Any, what: str) -> Any:
+    """A stored sparse matrix, or a dense one with NaN; in one without, zeros may well stand for missing cells."""
+    encoding = "" if group is None else str(group.attrs.get("encoding-type", ""))
+    if encoding in ("csr_matrix", "csc_matrix"):
         container = sparse.csr_array if encoding == "csr_matrix" else sparse.csc_array
         parts = tuple(group[name][:] for name in ("data", "indices", "indptr"))
-        matrix = container(parts, shape=tuple(group.attrs["shape"]))
-        rows, cols = (_h5ad_axis(archive, name, size) for name, size in zip(("obs", "var"), matrix.shape, strict=True))
-    cells = Cells.from_scipy(matrix, duplicates)
-    return Cells(cells.by(0), rows, cols)
+        return container(parts, shape=tuple(group.attrs["shape"]))
+    dense = group[()] if hasattr(group, "dtype") else None
+    if dense is None or dense.ndim != 2 or not np.isnan(dense).any():
+        raise ValueError(
+            f"{what} is {encoding or 'absent'}, not a sparse matrix, and has no NaN, so zeros cannot be told from"
+            " missing cells; store X as csr, or use Cells.from_anndata, which takes every number for observed"
+        )
+    return dense
 
 
 def _h5ad_axis(archive: Any, name: str, size: int) -> Axis:

@@ -7,7 +7,7 @@ complete; or index arrays, for cells kept in another order (that of a file, say)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
 
 Indices = NDArray[np.int64]
+By = Literal["cells", "rows", "time"]
 
 
 def split_arrays(n: int, test: float = 0.2, valid: float = 0.01, seed: int = 0) -> tuple[Indices, Indices, Indices]:
@@ -59,8 +60,10 @@ def split_arrays(n: int, test: float = 0.2, valid: float = 0.01, seed: int = 0) 
     return order[n_test + n_valid :], order[n_test : n_test + n_valid], order[:n_test]
 
 
-def split(cells: Cells, test: float = 0.2, valid: float = 0.01, seed: int = 0) -> tuple[Cells, Cells, Cells]:
-    """Split the observed cells at random, as `split_arrays` does with their row-major numbers.
+def split(
+    cells: Cells, test: float = 0.2, valid: float = 0.01, seed: int = 0, by: By = "cells", time: Any = None
+) -> tuple[Cells, Cells, Cells]:
+    """Split the observed cells: at random, by rows, or by time.
 
     Parameters
     ----------
@@ -68,6 +71,12 @@ def split(cells: Cells, test: float = 0.2, valid: float = 0.01, seed: int = 0) -
     test, valid : float
         Fractions, at least 0, together less than 1; 0 gives a part without cells.
     seed : int
+    by : "cells", "rows" or "time"
+        "cells": at random, as `split_arrays` does with their row-major numbers. "rows": whole rows, the same fractions
+        of those that have cells. "time": the latest cells are the test part, those before them the validation part;
+        of cells of one time it is chosen at random which come first.
+    time : Cells, optional
+        The same cells with their times as values, for ``by="time"``.
 
     Returns
     -------
@@ -80,9 +89,83 @@ def split(cells: Cells, test: float = 0.2, valid: float = 0.01, seed: int = 0) -
     >>> cells = Cells.from_arrays([0, 0, 1, 1, 2], [0, 1, 0, 1, 0], [1.0, 2, 3, 4, 5])
     >>> [part.n_observed for part in split(cells, test=0.2, valid=0.2, seed=0)]
     [3, 1, 1]
+    >>> split(cells, test=0.2, valid=0, by="time", time=cells.with_values([3, 1, 9, 2, 5]))[2].values.tolist()
+    [3.0]
     """
+    if by not in get_args(By):
+        raise ValueError(f"by={by!r}; use one of {', '.join(map(repr, get_args(By)))}")
+    when = _times(cells, time, by == "time")
+    if by == "rows":
+        return _split_rows(cells, test, valid, seed)
     chosen = split_arrays(len(cells), test=test, valid=valid, seed=seed)
+    if when is not None:
+        order = _latest_first(when, seed)
+        sizes = np.cumsum([len(chosen[2]), len(chosen[1])])
+        chosen = (order[sizes[1] :], order[sizes[0] : sizes[1]], order[: sizes[0]])
     train, validation, held_out = (cells.select(_mask(part, len(cells))) for part in chosen)
+    return train, validation, held_out
+
+
+def leave_one_out(cells: Cells, time: Any = None, seed: int = 0) -> tuple[Cells, Cells]:
+    """One cell of each row that has at least two is held out: the last one, or one at random.
+
+    Parameters
+    ----------
+    cells : Cells
+    time : Cells, optional
+        The same cells with their times as values; None: which cell is chosen at random.
+    seed : int
+        Also decides among cells of one time.
+
+    Returns
+    -------
+    train, test : Cells
+        On the axes of `cells`.
+
+    Examples
+    --------
+    >>> from nmar.data import Cells, leave_one_out
+    >>> cells = Cells.from_arrays([0, 0, 1, 1, 2], [0, 1, 0, 1, 0], [1.0, 2, 3, 4, 5])
+    >>> train, test = leave_one_out(cells, time=cells.with_values([3, 1, 9, 2, 5]))
+    >>> test.values.tolist(), len(train)
+    ([1.0, 3.0], 3)
+    """
+    check_seed("seed", seed)
+    when = _times(cells, time, False)
+    order = _latest_first(np.zeros(len(cells)) if when is None else when, seed)
+    row = cells.row_index[order]
+    _, first = np.unique(row, return_index=True)  # the first of each row in this order is its last in time
+    degree = np.diff(cells.by(0).indptr)
+    held_out = _mask(order[first[degree[row[first]] > 1]], len(cells))
+    if not held_out.any():
+        raise ValueError("no row has two cells or more, so none can be left out and the row still be known")
+    return cells.select(~held_out), cells.select(held_out)
+
+
+def _times(cells: Cells, time: Any, wanted: bool) -> NDArray[np.float64] | None:
+    """The time of each cell, by id."""
+    if time is None:
+        if wanted:
+            raise ValueError("by='time' needs time=, the same cells with their times as values (nmar.read(value=…))")
+        return None
+    if not isinstance(time, Cells):
+        raise TypeError(f"time is a {type(time).__name__}; pass nmar.Cells: the same cells with their times as values")
+    same = time.align(cells.rows, cells.cols, unknown="drop")
+    if len(same) != len(cells) or not np.array_equal(np.stack(same.positions()), np.stack(cells.positions())):
+        raise ValueError("time must have a time for each of the cells, and for no other; read both from one table")
+    return same.values
+
+
+def _latest_first(when: NDArray[np.float64], seed: int) -> Indices:
+    check_seed("seed", seed)
+    chance = np.random.default_rng(seed).permutation(len(when))
+    return np.lexsort((chance, -when)).astype(np.int64, copy=False)
+
+
+def _split_rows(cells: Cells, test: float, valid: float, seed: int) -> tuple[Cells, Cells, Cells]:
+    rows = np.flatnonzero(np.diff(cells.by(0).indptr))
+    chosen = split_arrays(len(rows), test=test, valid=valid, seed=seed)
+    train, validation, held_out = (cells.select(_mask(rows[part], cells.shape[0])[cells.row_index]) for part in chosen)
     return train, validation, held_out
 
 

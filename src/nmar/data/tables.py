@@ -42,25 +42,46 @@ class Wanted:
         named = {"row": self.row, "col": self.col, "value": self.value, "weight": self.weight}
         return {argument: name for argument, name in named.items() if name is not None}
 
-    def names(self, available: Sequence[str], file: Path) -> Names:
-        """The columns: those asked for, else those called row, col, value, else the first three."""
+    def names(self, available: Sequence[str], where: str) -> Names:
+        """The columns: those asked for, else those called row, col, value, else the only ones they can be.
+
+        Columns are never guessed: of a table with more than three columns, or with one that has no name (as an index
+        is written), those wanted have to be named. `where` is what errors call the table.
+        """
         given = self.given()
         for argument, name in given.items():
             if name not in available:
-                raise ValueError(f"{argument}={name!r} is not a column of {str(file)!r}; available: {list(available)}")
-        arguments = ("row", "col", "value")
+                raise ValueError(f"{argument}={name!r} is not a column of {where}; available: {list(available)}")
         if len(available) < 3:
             raise ValueError(
-                f"path={str(file)!r} has columns {list(available)}, but row, col and value are needed; "
+                f"{where} has columns {list(available)}, but row, col and value are needed; "
                 "check the delimiter (delimiter=';', say)"
             )
-        defaults = arguments if set(arguments) <= set(available) else available[:3]
-        row, col, value = (given.get(key, name) for key, name in zip(arguments, defaults, strict=True))
+        row, col, value = self._three(given, list(available), where)
         if len({row, col, value}) < 3:
             raise ValueError(f"row={row!r}, col={col!r}, value={value!r} name one column twice; name all three")
         if self.weight in (row, col, value):
             raise ValueError(f"weight={self.weight!r} is a column of ids or values already; name another")
         return (row, col, value) if self.weight is None else (row, col, value, self.weight)
+
+    def _three(self, given: dict[str, str], available: list[str], where: str) -> list[str]:
+        """Row, column and value; those not asked for are what is left, if that leaves no choice."""
+        arguments = ("row", "col", "value")
+        if set(arguments) <= set(available):
+            return [given.get(argument, argument) for argument in arguments]
+        missing = [argument for argument in arguments if argument not in given]
+        left = [name for name in available if name not in given.values()]
+        if len(missing) == len(left) == 1 and not _is_index(left[0]):
+            return [given.get(argument, left[0]) for argument in arguments]
+        if missing and (len(available) > 3 or any(_is_index(name) for name in available)):
+            wanted = ", ".join(f"{argument}=" for argument in missing)
+            raise ValueError(f"{where} has columns {available}; which are meant is not clear: name them with {wanted}")
+        return [given.get(argument, name) for argument, name in zip(arguments, available, strict=False)]
+
+
+def _is_index(name: str) -> bool:
+    """Whether a column is what a frame's index becomes in a file."""
+    return not name.strip() or name.startswith(("Unnamed:", "__index_level_"))
 
 
 def open_bytes(file: Path) -> IO[bytes]:
@@ -87,7 +108,7 @@ def _open_zstandard(file: Path, mode: str) -> Any:
 def read_text(file: Path, wanted: Wanted, separator: str, header: bool, text_ids: bool) -> tuple[Columns, Names]:
     """The wanted columns of a csv or tsv file, numbers where every entry is one, and their names."""
     labels = _labels(file, wanted, separator, header)
-    names = wanted.names(labels, file)
+    names = wanted.names(labels, f"path={str(file)!r}")
     texts = names[:2] if text_ids else ()
     try:
         import pyarrow  # noqa: F401
@@ -146,10 +167,15 @@ def _parse_arrow(
         if "Empty CSV" in str(error):  # a header and nothing else
             return {name: np.empty(0) for name in names}
         raise ValueError(f"path={str(file)!r} is not a table separated by {separator!r}: {error}") from None
-    return {name: _arrow_array(table.column(name)) for name in names}
+    return arrow_columns(table, names)
 
 
-def _arrow_array(column: Any) -> NDArray[Any]:
+def arrow_columns(table: Any, names: Names) -> Columns:
+    """Columns of an arrow table as arrays."""
+    return {name: arrow_array(table.column(name)) for name in names}
+
+
+def arrow_array(column: Any) -> NDArray[Any]:
     import pyarrow
 
     if pyarrow.types.is_dictionary(column.type):
@@ -194,19 +220,25 @@ def _infer(column: list[str], as_text: bool) -> NDArray[Any]:
 
 def read_parquet(file: Path, wanted: Wanted) -> tuple[Columns, Names]:
     """The wanted columns of a parquet file, and their names."""
-    parquet = _parquet("reading")
+    parquet = parquet_library("reading")
     import pyarrow
 
     try:
         available = parquet.read_schema(file).names
     except pyarrow.ArrowInvalid as error:
         raise ValueError(f"path={str(file)!r} is not a parquet file: {error}") from None
-    names = wanted.names(available, file)
+    names = wanted.names(available, f"path={str(file)!r}")
     table = parquet.read_table(file, columns=list(names))
-    return {name: _arrow_array(table.column(name)) for name in names}, names
+    return arrow_columns(table, names), names
 
 
-def _parquet(doing: str) -> Any:
+def read_columns(file: Path) -> Columns:
+    """All columns of a parquet file."""
+    table = parquet_library("reading").read_table(file)
+    return {name: arrow_array(table.column(name)) for name in table.column_names}
+
+
+def parquet_library(doing: str) -> Any:
     try:
         from pyarrow import parquet
     except ImportError:
@@ -257,16 +289,21 @@ def _writer(file: Path) -> Callable[[Path, Mapping[str, Any]], None]:
 
 def _write_text(file: Path, columns: Mapping[str, Any], separator: str) -> None:
     opener: Any = gzip.open if file.suffix.lower() == ".gz" else open
+    with opener(file, "wt", encoding="utf-8", newline="") as stream:
+        write_csv(stream, columns, separator)
+
+
+def write_csv(stream: IO[str], columns: Mapping[str, Any], separator: str = ",") -> None:
+    """Write columns of equal length as text."""
     # tolist() gives Python numbers, whose text reads back as the same number.
     listed = [np.asarray(column).tolist() for column in columns.values()]
-    with opener(file, "wt", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*listed, strict=True))
+    writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*listed, strict=True))
 
 
 def _write_parquet(file: Path, columns: Mapping[str, Any]) -> None:
-    parquet = _parquet("writing")
+    parquet = parquet_library("writing")
     import pyarrow
 
     parquet.write_table(pyarrow.table({name: pyarrow.array(_plain(c)) for name, c in columns.items()}), file)

@@ -9,14 +9,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
+from nmar.data import outside
+from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
+from nmar.data.dataset import Dataset
 from nmar.data.seeds import check_seed
+from nmar.fit.executor import threads
 from nmar.models.settings import check_choice, check_count
 from nmar.posterior import posterior as ask
-from nmar.posterior.recommend import recommend, recommendable
-from nmar.report.scoring import as_cells
+from nmar.posterior.streamed import Scored, mean_log_density
 
 Array = NDArray[Any]
 Unknown = Literal["error", "prior"]
@@ -30,6 +33,7 @@ class Asking:
 
     posterior_: ask.Posterior
     fold_in: Callable[..., Any]
+    n_jobs: int | None
     _seen: Cells
 
     def _fitted(self) -> ask.Posterior:
@@ -38,44 +42,56 @@ class Asking:
         return self.posterior_
 
     def _positions(
-        self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown, target: Target = None
+        self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown, target: Target = None, values: bool = True
     ) -> tuple[ask.Posterior, Array, Array]:
-        known = self._fitted()
-        if target is not None:
-            check_choice("target", target, ("observed", "all"))
-            known = replace(known, law=replace(known.law, target=target))
-        i, new_rows = self._known_or_described(0, np.atleast_1d(np.asarray(rows)), unknown)
-        j, new_cols = self._known_or_described(1, np.atleast_1d(np.asarray(cols)), unknown)
+        known = self._about(target)
+        i, new_rows = ask.known_or_described(known, 0, np.atleast_1d(np.asarray(rows)), unknown, values=values)
+        j, new_cols = ask.known_or_described(known, 1, np.atleast_1d(np.asarray(cols)), unknown, values=values)
         if len(i) != len(j):
             raise ValueError(f"rows has length {len(i)} and cols {len(j)}; give one id of each per entry")
         longer = unknown == "prior" or len(new_rows) or len(new_cols)
         return (known.extended(new_rows, new_cols) if longer else known), i, j
 
-    def _known_or_described(self, axis: int, ids: Array, unknown: Unknown) -> tuple[Array, Array]:
-        """Positions of ids, and those ids that have covariates but no cells: they come after the known ones."""
+    def _about(self, target: Target) -> ask.Posterior:
+        """The posterior for questions about observed cells or about all; None: what it was fitted for."""
         known = self._fitted()
-        axes = (known.rows, known.cols)
-        found = axes[axis].positions(ids, "prior")
-        away = found < 0
-        described = np.zeros(len(ids), np.bool_)
-        described[away] = known.law.data.described(axis, ids[away])
-        if not described.any():
-            return axes[axis].positions(ids, unknown, ("rows", "cols")[axis]), ids[:0]
-        axes[axis].positions(ids[~described], unknown, ("rows", "cols")[axis])
-        new, where = np.unique(ids[described], return_inverse=True)
-        found[described] = axes[axis].size + where
-        return found, new
+        if target is None:
+            return known
+        check_choice("target", target, ("observed", "all"))
+        return replace(known, law=replace(known.law, target=target))
 
     def log_density(self, cells: Any, plugin: bool = False, unknown: Unknown = "error", target: Target = None) -> Array:
-        """log p(y) of each cell, in row-major order, given that it is observed or not (``target``)."""
+        """log p(y) of each cell, in row-major order, given that it is observed or not (``target``).
+
+        Parameters
+        ----------
+        cells : Cells, a table with one line per cell, or a matrix of the rows of the fit, as in ``fit``
+        plugin : False integrates over the data model's posterior; True is the paper's plug-in density
+        unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
+        target : "observed", values given that they are observed; "all", of any cell; None: as fitted
+
+        Returns
+        -------
+        array
+            In nats, one entry per cell.
+
+        Examples
+        --------
+        >>> import nmar
+        >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+        >>> model = nmar.CCPF(nmar.Effects("rows"), "linear", factors=2, max_iter=5, random_state=0).fit(cells)
+        >>> model.log_density(cells).shape == (len(cells),)
+        True
+        """
         data = self._read(cells)
-        if data is not cells and self._other_rows(data):
+        matrix = not (data is cells or outside.is_long(cells))
+        if matrix and self._other_rows(data):
             raise ValueError(
                 "cells are rows of a matrix that the model was not fitted to: where both have a value, they differ."
                 " Fold the rows in (fold_in, or score, which does it), or pass nmar.Cells, whose ids say which they are"
             )
-        rows, cols = data.pairs()
-        model, i, j = self._positions(data.row_ids[rows], data.col_ids[cols], unknown, target)
+        data = self._as_known(data) if matrix else data
+        model, i, j = self._positions(*data.pairs(), unknown, target)
         return ask.log_density(model, i, j, data.values, plugin)
 
     def log_likelihood(
@@ -90,50 +106,101 @@ class Asking:
 
         Parameters
         ----------
+        cells : Cells, a table with one line per cell, or a matrix of the rows of the fit, as in ``fit``
         plugin : False integrates over the data model's posterior; True is the paper's L_NM
         per_cell : return the array instead of its mean
         unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
         target : "observed": the cells are observed ones; "all": they are a sample of all cells, whoever chose them.
             None: what the model was fitted for
+
+        Examples
+        --------
+        >>> import nmar
+        >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+        >>> model = nmar.CCPF(nmar.Effects("rows"), "linear", factors=2, max_iter=5, random_state=0).fit(cells)
+        >>> bool(model.log_likelihood(cells) == model.log_likelihood(cells, per_cell=True).mean())
+        True
         """
+        if isinstance(cells, Dataset) and not per_cell:
+            return self._streamed(cells, plugin, unknown, target)
         each = self.log_density(cells, plugin, unknown, target)
         weights = cells.weights if isinstance(cells, Cells) else None
         return each if per_cell else float(np.average(each, weights=weights))
+
+    def _streamed(self, cells: Dataset, plugin: bool, unknown: Unknown, target: Target) -> float:
+        """Mean log likelihood of cells on disk, block by block."""
+        known = self._about(target)
+        i, new_rows = ask.known_or_described(known, 0, cells.row_ids, unknown)
+        j, new_cols = ask.known_or_described(known, 1, cells.col_ids, unknown)
+        longer = unknown == "prior" or len(new_rows) or len(new_cols)
+        model = known.extended(new_rows, new_cols) if longer else known
+        with self._running(cells) as executor:
+            return mean_log_density(Scored(model, cells, i, j, plugin), executor)
+
+    def _running(self, cells: Cells) -> Any:
+        """Where questions about cells on disk are answered."""
+        return threads(self.n_jobs)
 
     def score(self, X: Any, y: None = None) -> float:
         """Mean predictive log likelihood per observed cell.
 
         Parameters
         ----------
-        X : Cells, or a matrix as in ``fit``
+        X : Cells, a table with one line per cell, or a matrix, as in ``fit``
             Cells are those of known rows and columns, by id. A matrix is either of the rows of the fit, or of other
             rows: then each row's cells are cut into two halves at random, and each half is predicted from the other.
+            Rows of a pandas table are told by its index, those of AnnData by ``obs_names``.
         y : ignored
+
+        Examples
+        --------
+        >>> import nmar
+        >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+        >>> model = nmar.CCPF(nmar.Effects("rows"), "linear", factors=2, max_iter=5, random_state=0).fit(cells)
+        >>> model.score(cells) == model.log_likelihood(cells)
+        True
         """
         cells = self._read(X)
-        if cells is X or not self._other_rows(cells):
+        if cells is X or outside.is_long(X):
             return self.log_likelihood(cells)
+        if not self._other_rows(cells):
+            return self.log_likelihood(self._as_known(cells))
         half = np.random.default_rng(0).permutation(len(cells)) % 2 == 0
         parts = cells.select(half), cells.select(~half)
         scores = [self.fold_in(given).log_density(asked) for given, asked in (parts, parts[::-1]) if len(asked)]
         return float(np.concatenate(scores).mean())
 
     def _read(self, X: Any, first: bool = False) -> Cells:
-        """Cells as they are; a matrix, checked, as cells whose ids are positions. ``first``: it is what is fitted."""
-        if isinstance(X, Cells):
+        """Cells as they are, and a table with a line per cell; a matrix, checked, with its ids or those of the fit.
+
+        ``first``: it is what is fitted. Columns without ids are those of the fit, by position; rows are counted.
+        """
+        if isinstance(X, Cells) or outside.is_long(X):
+            cells = as_cells(X)
             if first:
-                self.n_features_in_ = X.shape[1]
-            return X
+                self.n_features_in_ = cells.shape[1]
+            return cells
         least = {"ensure_min_samples": 2, "ensure_min_features": 2} if first else {}
-        matrix = validate_data(
-            self, X, reset=first, accept_sparse=True, dtype="numeric", ensure_all_finite="allow-nan", **least
-        )
-        return as_cells(matrix)
+        how: dict[str, Any] = {"accept_sparse": True, "dtype": "numeric", "ensure_all_finite": "allow-nan", **least}
+        if outside.is_frame(X):
+            validate_data(self, X, reset=first, skip_check_array=True)  # names and number of columns
+            found = outside.matrix_of(X)
+            return Cells.from_matrix(replace(found, numbers=check_array(found.numbers, **how)), empty=not first)
+        found = outside.matrix_of(X) if outside.library(X) else outside.Matrix(X)
+        found = replace(found, numbers=validate_data(self, found.numbers, reset=first, **how))
+        if not first and found.cols is None and hasattr(self, "posterior_"):
+            found = replace(found, cols=self.posterior_.cols)
+        return Cells.from_matrix(found, empty=not first)
 
     def _other_rows(self, cells: Cells) -> bool:
-        """Whether the rows of a matrix are not those of the fit: there are more, or a cell of both has two values."""
-        known = self._fitted()
-        if cells.shape[0] != known.rows.size:
+        """Whether the rows of a matrix are not those of the fit: an id is new, or a cell of both has two values.
+
+        Rows that are only counted are those of the fit if there are as many of them.
+        """
+        known, counted = self._fitted(), cells.rows.table is None
+        if counted and cells.shape[0] != known.rows.size:
+            return True
+        if not counted and (known.rows.positions(cells.row_ids, "prior") < 0).any():
             return True
         seen = getattr(self, "_seen", None)
         if seen is None:
@@ -141,9 +208,16 @@ class Asking:
                 "a matrix says by position which rows it holds, and a loaded model has no training cells to compare"
                 " them with; pass nmar.Cells with ids, or fold the rows in"
             )
-        key, known_key = (np.ravel_multi_index(each.pairs(), each.shape) for each in (cells, seen))
+        cells = self._as_known(cells).align(seen.rows, seen.cols, unknown="drop")
+        key, known_key = (np.ravel_multi_index(each.positions(), each.shape) for each in (cells, seen))
         _, here, there = np.intersect1d(key, known_key, assume_unique=True, return_indices=True)
         return not np.array_equal(cells.values[here], seen.values[there])
+
+    def _as_known(self, cells: Cells) -> Cells:
+        """Rows that are only counted under the ids of the fit."""
+        if cells.rows.table is not None or cells.shape[0] != self.posterior_.rows.size:
+            return cells
+        return Cells(cells.by(0), self.posterior_.rows, cells.cols, cells.weights)
 
     def predict_entries(
         self,
@@ -161,6 +235,15 @@ class Asking:
         return_std : return (mean, standard deviation)
         unknown : what to do with ids not seen in training: "error", or "prior"
         target : "observed", E[y | observed]; "all", E[y] whether observed or not; None: what the model was fitted for
+
+        Examples
+        --------
+        >>> import nmar
+        >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+        >>> model = nmar.CCPF(nmar.Effects("rows"), "linear", factors=2, max_iter=5, random_state=0).fit(cells)
+        >>> mean, sd = model.predict_entries([0, 1], [2, 3], return_std=True)
+        >>> mean.shape, bool((sd > 0).all())
+        ((2,), True)
         """
         model, i, j = self._positions(rows, cols, unknown, target)
         mean, variance = ask.mean_and_variance(model, i, j)
@@ -169,7 +252,28 @@ class Asking:
     def interval(
         self, rows: ArrayLike, cols: ArrayLike, level: float = 0.9, unknown: Unknown = "error", target: Target = None
     ) -> tuple[Array, Array]:
-        """Central prediction interval of y, given that it is observed or of any cell (``target``)."""
+        """Central prediction interval of y, given that it is observed or of any cell (``target``).
+
+        Parameters
+        ----------
+        rows, cols : ids, one of each per entry
+        level : probability that the interval holds the value
+        unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
+        target : "observed", values given that they are observed; "all", of any cell; None: as fitted
+
+        Returns
+        -------
+        low, high : arrays
+
+        Examples
+        --------
+        >>> import nmar
+        >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+        >>> model = nmar.CCPF(nmar.Effects("rows"), "linear", factors=2, max_iter=5, random_state=0).fit(cells)
+        >>> low, high = model.interval([0, 1], [2, 3], level=0.8)
+        >>> bool((low < model.predict_entries([0, 1], [2, 3])).all())
+        True
+        """
         if not 0.0 < level < 1.0:
             raise ValueError(f"level={level!r}; give a probability between 0 and 1")
         model, i, j = self._positions(rows, cols, unknown, target)
@@ -179,56 +283,52 @@ class Asking:
     def sample(
         self, rows: ArrayLike, cols: ArrayLike, n: int = 100, seed: Any = None, unknown: Unknown = "error"
     ) -> Array:
-        """Draws from p(y | observed): (entries, n)."""
+        """Draws from p(y | observed): (entries, n), each entry by itself; :meth:`impute` draws them jointly.
+
+        Parameters
+        ----------
+        rows, cols : ids, one of each per entry
+        n : number of draws of each entry
+        seed : int, numpy generator or None
+        unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
+
+        Returns
+        -------
+        (entries, n) array
+
+        Examples
+        --------
+        >>> import nmar
+        >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+        >>> model = nmar.CCPF(nmar.Effects("rows"), "linear", factors=2, max_iter=5, random_state=0).fit(cells)
+        >>> model.sample([0, 1], [2, 3], n=5, seed=0).shape
+        (2, 5)
+        """
         check_count("n", n, 0)
         check_seed("seed", seed)
         model, i, j = self._positions(rows, cols, unknown)
         return ask.sample(model, i, j, n, np.random.default_rng(seed))
 
     def observed_probability(self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown = "error") -> Array:
-        """P(observed) = 1 − exp(−Λ) of entries given by id."""
-        model, i, j = self._positions(rows, cols, unknown)
-        return -np.expm1(-model.rates(i, j))
-
-    def recommend(
-        self,
-        rows: ArrayLike,
-        n: int = 10,
-        exclude_seen: bool = True,
-        by: Literal["value", "observed", "expected"] = "value",
-    ) -> tuple[Array, Array]:
-        """The ``n`` best columns of each row, by expected value, P(observed), or their product.
+        """P(observed) = 1 − exp(−Λ) of entries given by id.
 
         Parameters
         ----------
-        rows : row ids
-        n : columns for each row, at most
-        exclude_seen : leave out columns that were observed in training
-        by : "value" (E[y | observed]), "observed" (P(observed)) or "expected" (their product)
+        rows, cols : ids, one of each per entry
+        unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
 
         Returns
         -------
-        ids, scores : arrays (rows, m), best first
-            m is ``n``, or fewer if no row has so many columns left. A row with fewer than m is filled up with the id
-            None (ids are then an array of objects) and the score NaN.
+        array
 
         Examples
         --------
         >>> import nmar
-        >>> cells, _ = nmar.simulate(shape=(20, 8), data=nmar.Effects("rows"), density=0.5, seed=0)
-        >>> model = nmar.CCPF(nmar.Effects("rows"), "ignorable", factors=2, max_iter=5, random_state=0).fit(cells)
-        >>> ids, scores = model.recommend([0, 1], n=2, by="observed")
-        >>> ids.shape, scores.shape
-        ((2, 2), (2, 2))
+        >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+        >>> model = nmar.CCPF(nmar.Effects("rows"), "linear", factors=2, max_iter=5, random_state=0).fit(cells)
+        >>> chance = model.observed_probability([0, 1], [2, 3])
+        >>> bool(((chance > 0) & (chance < 1)).all())
+        True
         """
-        known = self._fitted()
-        if exclude_seen and not hasattr(self, "_seen"):
-            raise ValueError("exclude_seen=True needs the training cells, which a loaded model does not hold")
-        lines = recommendable(known, np.atleast_1d(np.asarray(rows)))
-        seen = self._seen.by(0) if exclude_seen else None
-        which, score = recommend(known, lines, n, by, seen)
-        ids = np.asarray(known.cols.ids)[which]
-        if (which < 0).any():
-            ids = ids.astype(object)
-            ids[which < 0] = None
-        return ids, score
+        model, i, j = self._positions(rows, cols, unknown, values=False)
+        return -np.expm1(-model.rates(i, j))

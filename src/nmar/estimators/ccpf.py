@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
@@ -10,27 +11,36 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 
 from nmar.data.cells import Cells
+from nmar.data.dataset import Dataset
 from nmar.estimators.asking import Asking, as_cells
 from nmar.estimators.hooks import CallbackSupport, sweep_hooks, with_callbacks
+from nmar.estimators.imputing import Imputing
 from nmar.estimators.learned import Learned
 from nmar.estimators.nested import NestedParameters
+from nmar.estimators.ranking import Ranking
+from nmar.estimators.shown import Shown
+from nmar.estimators.stored import Stored, restore
+from nmar.estimators.where import Where
 from nmar.fit.checkpoint import checkpoint as open_checkpoint
 from nmar.fit.foldin import fold_in, loadings
 from nmar.fit.grow import go_on
 from nmar.fit.loop.callbacks import Callback, Control
 from nmar.fit.loop.finish import Fitted, Interrupted
 from nmar.fit.options import Options
+from nmar.fit.outofcore import settled
 from nmar.fit.parameters import PARAMETERS
 from nmar.fit.solvers.entrywise import Entrywise
 from nmar.fit.solvers.schedule import Minibatch, is_stream
 from nmar.fit.solvers.stream import train_stream
 from nmar.fit.train import train
+from nmar.models.missingness import Pattern
 from nmar.models.settings import Settings, check_choice
 from nmar.posterior.store import load as load_record
-from nmar.posterior.store import save as save_record
 from nmar.prob.linkage import Linkage
+from nmar.prob.support import Bounds
 from nmar.report.progress import progress
 
 Array = NDArray[Any]
@@ -38,7 +48,18 @@ OnInterrupt = Literal["raise", "keep"]
 ON_INTERRUPT = ("raise", "keep")
 
 
-class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, TransformerMixin, NestedParameters):
+class CCPF(
+    CallbackSupport,
+    Learned,
+    Asking,
+    Imputing,
+    Ranking,
+    Shown,
+    Stored,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    NestedParameters,
+):
     """Coupled compound Poisson factorization: a model of the values and of which of them are observed.
 
     Unstored entries of a sparse matrix are *missing* here, not zero; a stored 0 is an observed 0.
@@ -94,6 +115,16 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
     propensity : callable, array or None, default None
         With ``target="all"``, P(observed) from elsewhere. A function of row and column ids, a matrix, or one number for
         each training cell in row-major order; None: from the pattern.
+    bounds : "auto", (low, high), (low, high, step) or None, default None
+        Range of the values, which predictions, intervals and draws keep to. With a step they are rounded to the levels.
+        "auto" finds range and levels of ratings from the training values; None knows no bounds. Densities and the fit
+        stay those of a continuous value.
+    warm_start : bool, default False
+        Start ``fit`` from the present model, where there is one. Cells, ``max_iter`` and ``tol`` may be others; data
+        model, linkage and factors stay.
+    pattern : :class:`nmar.Pattern` or None, default None
+        What P(observed) depends on. ``nmar.Pattern(10, rows=users, cols=films)`` has covariates of rows, of columns and
+        their products beside its factors; ``factors=K`` is short for ``nmar.Pattern(K)``.
 
     Attributes
     ----------
@@ -109,9 +140,12 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
         standard error
     trust_ : the trust in the pattern
     effective_cells_ : with ``target="all"``, how many cells of equal weight would tell as much as the weighted ones
+    row_factors_, col_factors_ : factors of the values with standard deviations: ``mean``, ``sd``, ``frame()`` and, the
+        lines that stand out in each, ``top(n)``; ``row_pattern_``, ``col_pattern_`` of the missingness pattern
     labels_, responsibilities_ : clusters (``Mixture``)
     coefficients_ : coefficients with standard deviations by covariate name (``Regression``)
     covariate_effects_ : effects of covariates with standard deviations by name (``Factorization(rows=…, cols=…)``)
+    pattern_effects_ : effects of covariates on the rate of being observed, by name (``Pattern(rows=…, cols=…)``)
 
     Examples
     --------
@@ -144,6 +178,9 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
         trust: float | Literal["auto"] | None = None,
         target: Literal["observed", "all"] = "observed",
         propensity: Any = None,
+        bounds: Bounds = None,
+        warm_start: bool = False,
+        pattern: Pattern | None = None,
     ) -> None:
         self.data = data
         self.linkage = linkage
@@ -164,11 +201,15 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
         self.trust = trust
         self.target = target
         self.propensity = propensity
+        self.bounds = bounds
+        self.warm_start = warm_start
+        self.pattern = pattern
 
     # --- fit ----------------------------------------------------------------------------------------------------
 
-    def _options(self) -> Options:
-        return Options.of(**{name: getattr(self, name) for name in PARAMETERS})
+    def _options(self, on_disk: bool = False) -> Options:
+        given = {name: getattr(self, name) for name in PARAMETERS}
+        return Options.of(**(settled(given) if on_disk else given))
 
     @with_callbacks
     def fit(
@@ -183,12 +224,21 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
         every: int = 10,
         resume: bool = False,
         on_interrupt: OnInterrupt = "raise",
+        memory: int | str | None = None,
+        executor: Literal["dask"] | None = None,
+        client: Any = None,
+        scratch: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Learn from observed cells.
 
         Parameters
         ----------
-        X : Cells, scipy sparse matrix, or dense array with NaN where missing
+        X : Cells, Dataset, table, AnnData, torch tensor, scipy sparse matrix, or dense array with NaN where missing
+            A table (pandas, polars, pyarrow) with the columns row, col and value has one line per cell; any other has
+            one line for each row of the matrix and only columns of numbers, and the ids are its column names and a
+            pandas index. Other tables of cells: ``Cells.from_frame``.
+            A :class:`nmar.Dataset` stays on disk and is read block by block; settings that need all cells at once are
+            refused, and what is left to None is not chosen on held-out cells: ``trust`` is 1 and ``starts`` is 1.
             With ``solver="minibatch"`` also a stream: an iterable of Cells on common columns, or a function that
             returns an iterator of them. Only one batch is in memory at a time; the fitted model knows all columns
             and the rows of the last batch, and others are folded in (:meth:`fold_in`).
@@ -206,6 +256,11 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
             without one the fit starts anew
         on_interrupt : what Ctrl-C does besides ending the fit: "raise" its KeyboardInterrupt, or "keep" quiet and
             return the model
+        memory : a size such as "4GB" that the fit of a Dataset may need; if its factors need more, it is refused before
+            it starts. What is read of the cells is a few blocks, however many there are
+        executor : "dask" runs half sweeps on the Dask cluster of this process's client, to the same bits as here
+        client : a ``dask.distributed.Client``, for another cluster
+        scratch : folder that this process can write to and all workers can read; by default in the Dataset's own
 
         Notes
         -----
@@ -213,9 +268,19 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
         either way, and ``stop_reason_`` is "interrupted". A fit that has not finished a sweep, or is still choosing
         its start, its settings or (``linkage="auto"``) its linkage, has nothing to keep and raises. No signal handler
         is installed, so SIGTERM does what the program lets it do.
+
+        Examples
+        --------
+        >>> import nmar
+        >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+        >>> train, valid, test = cells.split(seed=0)
+        >>> model = nmar.CCPF(nmar.Effects("rows"), "linear", factors=2, max_iter=5, random_state=0)
+        >>> model.fit(train, hidden=test).n_iter_
+        5
         """
         check_choice("on_interrupt", on_interrupt, ON_INTERRUPT)
-        options = self._options()
+        where = Where(executor, client, scratch)
+        options = replace(self._options(where.remote or isinstance(X, Dataset)), memory=memory)
         control = Control((*callbacks, *sweep_hooks(self, options.stop.max_iter)))
         if is_stream(X):
             if any(part is not None for part in (valid, hidden, checkpoint)):
@@ -225,15 +290,43 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
             if not (options.solver == "minibatch" or isinstance(options.solver, Minibatch)):
                 raise ValueError("a stream of batches needs solver='minibatch'")
             return self._learn(lambda: train_stream(X, options, control), None, on_interrupt)
-        cells = self._read(X, first=True)
+        warm = self.warm_start and hasattr(self, "posterior_")
+        cells = where.stored(self._read(X, first=not warm))
         judging, away = (None if part is None else self._read(part) for part in (valid, hidden))
+        if warm:
+            self._check_warm(options, judging, checkpoint, callbacks)
+            return self._learn(*self._going_on(cells, options, () if away is None else (away,)), on_interrupt)
         kept = open_checkpoint(checkpoint, every, resume, options, cells, judging, away)
 
         def learn() -> Fitted:
-            with progress(self.verbose, options.stop.max_iter) as watch:
-                return train(cells, options, judging, away, watch, control, kept)
+            with progress(self.verbose, options.stop.max_iter) as watch, where.running(cells, self.n_jobs) as place:
+                return train(cells, replace(options, executor=place), judging, away, watch, control, kept)
 
-        return self._learn(learn, (cells, tuple(part for part in (judging, away) if part is not None)), on_interrupt)
+        self._learn(learn, (cells, tuple(part for part in (judging, away) if part is not None)), on_interrupt)
+        if self.stop_reason_ == "max_iter" and options.stop.tol > 0.0 and options.method is None:
+            warnings.warn(
+                f"the bound still rose by more than tol={options.stop.tol:g} of itself after max_iter="
+                f"{options.stop.max_iter} sweeps; raise max_iter, or go on with warm_start=True",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self
+
+    @staticmethod
+    def _check_warm(options: Options, *others: Any) -> None:
+        """A fit that goes on takes cells and hidden ones, nothing else."""
+        if options.target == "all" or options.method is not None:
+            raise ValueError("warm_start=True needs solver='batch' and target='observed'; set warm_start=False")
+        if any(other is not None and len(other) for other in others[:1]) or any(others[1:]):
+            raise ValueError("warm_start=True takes no valid, checkpoint or callbacks; set warm_start=False for those")
+
+    def _going_on(
+        self, cells: Cells, options: Options, hidden: tuple[Cells, ...]
+    ) -> tuple[Callable[[], Fitted], tuple[Cells, tuple[Cells, ...]]]:
+        """A fit of these cells from the present model, and what it reads; new lines come after the known ones."""
+        known = self.posterior_
+        there = cells.align(known.rows.extend(cells.row_ids), known.cols.extend(cells.col_ids))
+        return lambda: go_on(known, there, options, hidden), (there, hidden)
 
     def _learn(
         self, fit: Callable[[], Fitted], read: tuple[Cells, tuple[Cells, ...]] | None, on_interrupt: OnInterrupt
@@ -245,6 +338,7 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
         except Interrupted as interrupt:
             fitted, stopped = interrupt.fitted, interrupt
         self._keep(fitted)
+        self.__dict__.pop("_folded", None)
         if read is None:
             for name in ("_seen", "_hidden"):
                 self.__dict__.pop(name, None)
@@ -283,6 +377,15 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
         the units of the first ones. New columns of a :class:`Regression`, and new lines with features of a
         :class:`Regressor`, need theirs: ``set_params(data=…)`` first. A loaded model holds no cells: fit again, or
         fold in.
+
+        Examples
+        --------
+        >>> import nmar
+        >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+        >>> model = nmar.CCPF(nmar.Effects("rows"), "linear", factors=2, max_iter=5, random_state=0)
+        >>> first, rest = cells.take_rows(range(30)), cells.take_rows(range(30, 40))
+        >>> model.partial_fit(first).partial_fit(rest, sweeps=2).posterior_.rows.size
+        40
         """
         check_choice("on_interrupt", on_interrupt, ON_INTERRUPT)
         cells = self._read(X, first=not hasattr(self, "posterior_"))
@@ -298,11 +401,7 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
         options = replace(options, stop=replace(options.stop, max_iter=min(sweeps, options.stop.max_iter)))
         everything = self._seen.concat(cells, duplicates=duplicates)  # type: ignore[arg-type]
         hidden = self.__dict__.get("_hidden", ())
-
-        def learn() -> Fitted:
-            return go_on(self.posterior_, everything, options, hidden)
-
-        return self._learn(learn, (everything, hidden), on_interrupt)
+        return self._learn(*self._going_on(everything, options, hidden), on_interrupt)
 
     def fold_in(self, X: Any, axis: Literal["rows", "cols"] = "rows") -> CCPF:
         """A model of new rows (or columns) given the fitted columns (or rows), which stay as they are.
@@ -317,6 +416,15 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
         CCPF
             A model whose rows (or columns) are the new ones. Each is converged by itself, so it does not depend on
             what else is folded in. One without cells has the prior, with its wide intervals.
+
+        Examples
+        --------
+        >>> import nmar
+        >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+        >>> model = nmar.CCPF(nmar.Effects("rows"), "linear", factors=2, max_iter=5, random_state=0)
+        >>> new = model.fit(cells.take_rows(range(30))).fold_in(cells.take_rows(range(30, 40)))
+        >>> new.predict_entries([35], [0]).shape
+        (1,)
         """
         if axis not in ("rows", "cols"):
             raise ValueError(f"axis={axis!r}; use 'rows' or 'cols'")
@@ -327,11 +435,28 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
         for name in ("bound_trace_", "valid_trace_", "seconds_trace_", "n_iter_", "stop_reason_"):
             setattr(model, name, getattr(self, name))
         known = model.posterior_
-        model._seen = cells.align(known.rows, known.cols)
+        model._seen, model._folded = cells.align(known.rows, known.cols), True
         return model
 
     def transform(self, X: Any) -> Array:
-        """Posterior mean factors of new rows given the fitted columns: (rows, rank). See :meth:`fold_in`."""
+        """Posterior mean factors of new rows given the fitted columns: (rows, rank). See :meth:`fold_in`.
+
+        Parameters
+        ----------
+        X : observed cells of the rows, or a matrix of them, as in :meth:`fit`
+
+        Returns
+        -------
+        (rows, rank) array
+
+        Examples
+        --------
+        >>> import nmar
+        >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Factorization(2), density=0.3, seed=0)
+        >>> model = nmar.CCPF(nmar.Factorization(2), "linear", factors=2, max_iter=5, random_state=0)
+        >>> model.fit(cells.take_rows(range(30))).transform(cells.take_rows(range(30, 40))).shape
+        (10, 2)
+        """
         known = self._fitted()
         found = fold_in(known, self._read(X), 0, n_jobs=self.n_jobs, backend=self.backend)
         return loadings(found, 0)
@@ -371,25 +496,29 @@ class CCPF(CallbackSupport, Learned, Asking, ClassNamePrefixFeaturesOutMixin, Tr
         """σ² of the Gaussian, κ of the other families."""
         return self._fitted().dispersion
 
-    # --- keep ---------------------------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file, without pickle."""
-        known = self._fitted()
-        trace = (self.bound_trace_, self.valid_trace_, self.seconds_trace_, self.stop_reason_)
-        left_out = ("random_state", "propensity")  # which a fitted model no longer needs
-        params = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
-        for name in ("rows", "cols"):  # covariates: the fitted model holds them as numbers
-            if getattr(params["data"], name, None) is not None:
-                params["data"] = replace(params["data"], **{name: None})
-        save_record(path, (known, trace, tuple(params.items())))
-
 
 def load(path: str | os.PathLike[str]) -> CCPF:
-    """Read a model written by :meth:`CCPF.save`."""
-    known, (bound, valid, seconds, reason), params = load_record(path)
-    model = CCPF(**dict(params))
-    model.posterior_ = known
-    model.bound_trace_, model.valid_trace_, model.seconds_trace_ = bound, valid, seconds
-    model.n_iter_, model.stop_reason_ = len(bound), reason
-    return model
+    """Read a model written by :meth:`CCPF.save`.
+
+    Parameters
+    ----------
+    path : file
+
+    Returns
+    -------
+    CCPF
+        Fitted. It holds its training cells if they were saved (``save(seen=True)``).
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import nmar
+    >>> cells, _ = nmar.simulate(shape=(20, 8), data=nmar.Effects("rows"), density=0.5, seed=0)
+    >>> model = nmar.CCPF(nmar.Effects("rows"), "ignorable", factors=2, max_iter=5, random_state=0).fit(cells)
+    >>> path = os.path.join(tempfile.mkdtemp(), "m.nmar")
+    >>> model.save(path)
+    >>> nmar.load(path).n_iter_ == model.n_iter_
+    True
+    """
+    record = load_record(path)
+    return restore(CCPF(**dict(record[2])), record)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.models.bilinear import Bilinear
-from nmar.models.mixture import Assignment, ClusterModel
+from nmar.models.cluster_prior import Assignment
+from nmar.models.mixture import ClusterModel
 from nmar.posterior.posterior import Posterior
 
 Array = NDArray[Any]
@@ -18,12 +19,12 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
-    """Regression coefficients of every line, in units of the values, on standardised covariates.
+    """Coefficients of every line, by the names of their covariates.
 
     Attributes
     ----------
     ids : (n,) ids of the lines that have coefficients
-    names : names of the covariates, the intercept first (of values less their overall mean)
+    names : names of the covariates; of a regression the intercept first (of values less their overall mean)
     mean, sd : (n, covariates) posterior means and standard deviations
     """
 
@@ -58,18 +59,48 @@ class Learned:
         """Effects of covariates with standard deviations, by axis and name (``Factorization(rows=…, cols=…)``).
 
         One line for each coordinate of a row or column: its factors ("factor 1" …) and its own level ("bias"), the
-        latter in units of the values; columns are the covariates, standardised (:class:`nmar.data.covariates.Design`).
+        latter in units of the values. Of a mixture, one for each cluster: on the axis that is clustered the log odds of
+        the cluster (they sum to 0), on the other axis its profile, in units of the values. Columns are the covariates,
+        standardised (:class:`nmar.data.covariates.Design`).
         """
         known, found = self._fitted(), {}
         for axis, name in enumerate(("rows", "cols")):
-            effects = known.law.data.covariate_effects(axis, known.state.shared.data)
+            effects = known.law.data.covariate_effects(axis, known.state.sides[axis].data, known.state.shared.data)
             if effects is not None:
-                scale = np.where([label == "bias" for label in effects.labels], known.units.scale, 1.0)[:, None]
+                scale = np.where(np.broadcast_to(effects.in_units, len(effects.labels)), known.units.scale, 1.0)[
+                    :, None
+                ]
                 found[name] = Coefficients(
                     np.array(effects.labels), effects.names, scale * effects.mean, scale * effects.sd
                 )
         if not found:
             raise AttributeError("covariate_effects_ exists for data models with covariates (rows=…, cols=…) only")
+        return found
+
+    @property
+    def pattern_effects_(self) -> dict[str, Coefficients]:
+        """Effects of the pattern's covariates with standard deviations (``pattern=nmar.Pattern(rows=…, cols=…)``).
+
+        All are parts of the rate Λ of a cell, P(observed) = 1 − exp(−Λ), and none is negative. "rows": of the levels of
+        row covariates (``names``) on each column (``ids``); "cols": of the levels of column covariates on each row;
+        "products": of a row's level (``ids``) and a column's level (``names``) together, the same for all cells.
+        """
+        known = self._fitted()
+        effects, designs = known.state.shared.effects, known.law.pattern.designs
+        if effects is None or designs is None:
+            raise AttributeError("pattern_effects_ exists for patterns with covariates, nmar.Pattern(rows=…, cols=…)")
+        found: dict[str, Coefficients] = {}
+        for axis, name in enumerate(("rows", "cols")):
+            design, lines = designs[axis], 1 - axis
+            if design is not None:
+                mine: Any = known.law.pattern_of(known.state.shared, lines)
+                factor = mine.effect_factors(known.state.sides[lines].pattern)
+                ids = (known.rows, known.cols)[lines].ids
+                found[name] = Coefficients(ids, design.names, factor.mean, np.sqrt(factor.variance))
+        if effects.cross is not None and designs[0] is not None and designs[1] is not None:
+            mean, sd = effects.cross.mean, np.sqrt(effects.cross.variance)
+            mean, sd = (mean, sd) if known.law.lead == 0 else (mean.T, sd.T)
+            found["products"] = Coefficients(np.array(designs[0].names), designs[1].names, mean, sd)
         return found
 
     @property

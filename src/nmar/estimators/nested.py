@@ -20,7 +20,19 @@ class NestedParameters(BaseEstimator):
     data: Any
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; with ``deep`` also those of the records among them, as ``data__rank``."""
+        """Parameters by name; with ``deep`` also those of the records among them, as ``data__rank``.
+
+        Parameters
+        ----------
+        deep : bool
+            Whether parameters of data model, linkage and solver are listed too.
+
+        Examples
+        --------
+        >>> import nmar
+        >>> nmar.CCPF(nmar.Factorization(3)).get_params()["data__rank"]
+        3
+        """
         found = super().get_params(deep=False)
         for name, value in list(found.items()) if deep else []:
             if is_dataclass(value) and not isinstance(value, type):
@@ -28,7 +40,22 @@ class NestedParameters(BaseEstimator):
         return found
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters, also those of the records among them (``data__rank=3``)."""
+        """Change parameters, also those of the records among them (``data__rank=3``).
+
+        Parameters
+        ----------
+        **params : new values by name
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import nmar
+        >>> nmar.CCPF(nmar.Factorization(3)).set_params(data__rank=5, factors=2).data.rank
+        5
+        """
         inner: dict[str, dict[str, Any]] = defaultdict(dict)
         for name in [name for name in params if "__" in name]:
             record, _, field = name.partition("__")

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from nmar.data.cells import Cells
+from nmar.data.dataset import Dataset
 from nmar.fit.loop.run import Memory, Progress, Trace
 from nmar.fit.options import Options
 from nmar.fit.solvers.remember import BatchSums
@@ -103,10 +104,16 @@ def fingerprint(options: Options, *parts: Cells | None) -> str:
     told = (options.data, options.linkage, options.factors, options.control, options.trust, options.prior,
             options.starts, options.dtype, options.solver, seed)  # fmt: skip
     digest.update(repr(told).encode())
+    if options.pattern is not None:
+        digest.update(repr(options.pattern).encode())
+        for known in options.pattern_law.built(parts[0]).designs or () if parts[0] is not None else ():
+            digest.update(b"" if known is None else known.x.tobytes() + repr(known.names).encode())
     for part in parts:
         digest.update(b"|")
-        if part is not None:
-            for array in (*part.pairs(), part.values, np.array(part.shape)):
+        if isinstance(part, Dataset):
+            digest.update(part.digest.encode())  # of its files: hashing the cells would read all of them
+        elif part is not None:
+            for array in (*part.positions(), part.values, np.array(part.shape)):
                 digest.update(np.ascontiguousarray(array).tobytes())
             for ids in (part.rows, part.cols):
                 if ids.table is not None:

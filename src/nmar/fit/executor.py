@@ -68,6 +68,16 @@ def resolve_jobs(n_jobs: int | None) -> int:
 
 
 @contextmanager
+def running(executor: Any, n_jobs: int | None) -> Iterator[Any]:
+    """The executor that was given, or threads for the length of a fit."""
+    if executor is not None:
+        yield executor
+        return
+    with threads(n_jobs) as made:
+        yield made
+
+
+@contextmanager
 def threads(n_jobs: int | None = None) -> Iterator[Serial | Threads]:
     """An executor for the length of a fit."""
     jobs = resolve_jobs(n_jobs)

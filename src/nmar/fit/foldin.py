@@ -25,9 +25,10 @@ from nmar.models.context import Context, Executor, Observed
 from nmar.models.half_sweep import half_sweep
 from nmar.models.law import Law
 from nmar.models.settings import listed
-from nmar.models.state import Shared, Side, State, join
+from nmar.models.state import Shared, Side, State, join, map_arrays
 from nmar.models.views import whole_view
 from nmar.posterior.posterior import Posterior
+from nmar.prob.arrays import on_host
 
 Array = NDArray[Any]
 
@@ -99,14 +100,15 @@ class Folding:
             start = replace(start, pattern=self.fold(alone, cells, bare.state.sides[self.axis]).pattern)
             there = replace(posterior, state=posterior.state.with_side(self.axis, start))
             link: Any = shared.linkage
-            observed = replace(observed, group=link.group(there.rates(*cells.pairs())))
+            observed = replace(observed, group=link.group(there.rates(*cells.positions())))
         found = self._converge(posterior, observed, start)
         order = np.concatenate([where for where, _ in found])
-        return join([pair for _, pair in found]).take(np.argsort(order, kind="stable"))
+        return map_arrays(join([pair for _, pair in found]).take(np.argsort(order, kind="stable")), on_host)
 
     def _converge(self, posterior: Posterior, observed: Observed, start: Side) -> list[tuple[Array, Side]]:
         """Frozen lines with their positions, lines without cells first."""
-        law, state, axis = posterior.law, posterior.state, self.axis
+        law, state, axis = posterior.law, posterior.state.placed(self.kernels), self.axis
+        start = start.placed(self.kernels)
         degree = np.diff(observed.cells.by(axis).indptr)
         here, cold = np.flatnonzero(degree), np.flatnonzero(degree == 0)
         done = [(cold, start.take(cold))]
@@ -125,7 +127,7 @@ class Folding:
             context = replace(context, observed=part)
             new, _, size = half_sweep(axis, state.with_side(axis, pair), context, learns=False, theirs=given)
             state = State(state.sides, replace(state.shared, table_size=size))
-            still = change(pair, new, axis, law, state.shared) > self.tol
+            still = on_host(change(pair, new, axis, law, state.shared)) > self.tol
             frozen = np.flatnonzero(moving & (~still if turn < self.max_iter - 1 else True))
             done.append((here[frozen], new.take(frozen)))
             moving[frozen] = False
@@ -152,12 +154,10 @@ def _part(observed: Observed, axis: int, lines: Array) -> Observed:
 
 def change(old: Side, new: Side, axis: int, law: Law, shared: Shared) -> Array:
     """Relative change of each line, of the pattern's weights or of the data model's features, whichever is larger."""
-    pairs = [(p.pattern.weights.mean, law.data.features(p.data, axis, shared.data).first) for p in (old, new)]
-    worst = np.zeros(len(pairs[0][0]))
-    for before, after in zip(*pairs, strict=True):
-        size = np.abs(after).sum(axis=1) + 1e-300
-        worst = np.maximum(worst, np.abs(after - before).sum(axis=1) / size)
-    return worst
+    learned = law.pattern_of(shared, axis).learned
+    pairs = [(learned(p.pattern.weights.mean), law.data.features(p.data, axis, shared.data).first) for p in (old, new)]
+    found = [np.sum(np.abs(b - a), axis=1) / (np.sum(np.abs(b), axis=1) + 1e-300) for a, b in zip(*pairs, strict=True)]
+    return np.maximum(*found)
 
 
 def loadings(posterior: Posterior, axis: int = 0) -> Array:
@@ -166,14 +166,24 @@ def loadings(posterior: Posterior, axis: int = 0) -> Array:
     Products of two lines' factors are in the units of the values. The leading axis, whose factors have unit prior
     variance, has no units of its own; the other axis has those of the values, as have effects and profiles.
     """
+    return loadings_and_errors(posterior, axis)[0]
+
+
+def loadings_and_errors(posterior: Posterior, axis: int) -> tuple[Array, Array | None]:
+    """:func:`loadings` and their posterior standard deviations, or None where the data model keeps none."""
     law, data = posterior.law, posterior.state.sides[axis].data
-    rank, scale = getattr(law.data, "rank", 0), posterior.units.scale
-    if rank and hasattr(data, "mean"):
-        return np.array(data.mean[:, :rank]) * (1.0 if axis == law.lead else scale)
-    if isinstance(law.data, Bilinear):
-        return data.mean * np.where(law.data.axes[axis].free, scale, 1.0)
-    if hasattr(data, "mean"):
-        return np.array(data.mean) * scale
+    rank, units = getattr(law.data, "rank", 0), posterior.units.scale
+    factor = getattr(data, "weights", data)  # of a gamma model
+    if not hasattr(factor, "mean"):
+        return np.array(law.data.features(data, axis, posterior.state.shared.data).first), None
+    scale: Any = units
     if hasattr(data, "weights"):
-        return np.array(data.weights.mean)
-    return np.array(law.data.features(data, axis, posterior.state.shared.data).first)
+        scale = 1.0
+    elif rank:
+        scale = 1.0 if axis == law.lead else units
+    elif isinstance(law.data, Bilinear):
+        scale = np.where(law.data.axes[axis].free, units, 1.0)
+    kept = slice(0, rank or None) if not hasattr(data, "weights") else slice(None)
+    variance = getattr(factor, "variances", getattr(factor, "variance", None))
+    error = None if variance is None else scale * np.sqrt(np.maximum(variance[:, kept], 0.0))
+    return np.array(factor.mean[:, kept]) * scale, error

@@ -26,6 +26,7 @@ from nmar.kernels.choose import choose
 from nmar.models.bilinear import Bilinear
 from nmar.models.context import Observed
 from nmar.models.law import Law
+from nmar.models.pattern_covariates import DesignedPattern
 from nmar.models.state import State, join
 from nmar.models.unmodelled import Unmodelled
 from nmar.posterior.posterior import Posterior
@@ -136,7 +137,8 @@ def go_on(
 def _law(law: Law, job: Job) -> Law:
     """The law of a fit of all cells: the data model has their priors and covariates, the pattern their density."""
     options, cells = job.options, job.cells
-    pattern = law.pattern.as_in_paper(cells) if options.prior == "paper" else law.pattern
+    pattern = law.pattern.grown(options.pattern_law, cells)
+    pattern = pattern.as_in_paper(cells) if options.prior == "paper" else pattern
     data = law.data.grown(options.data.build(cells))
     return replace(law, pattern=pattern, data=data, density=known_density(cells, job.hidden))
 
@@ -149,13 +151,24 @@ def _resumed(posterior: Posterior, job: Job) -> tuple[Observed, Progress]:
         if known is not None:  # covariates are standardised over all lines
             lines = np.arange(len(side.pattern.weights.alpha))
             state = state.with_side(axis, replace(side, data=known.take(lines)))
-    longer = grown(replace(posterior, state=state), job)
+    longer = grown(replace(posterior, state=_covered(state, law, job.cells)), job)
+    longer = replace(longer, state=_covered(longer.state, law, job.cells))
     observed = observe(job.cells, law, job.hidden, state.shared.units, law.dtype)
     state = reawakened(longer, observed).state
     rows, cols = (side.data for side in state.sides)
     data = law.data.reread(state.shared.data, observed.cells, rows, cols)
     link = _linkage(state.shared.linkage, job.options, observed)
     return observed, Progress(State(state.sides, replace(state.shared, data=data, linkage=link)))
+
+
+def _covered(state: State, law: Law, cells: Cells) -> State:
+    """The state with the levels that covariates of the pattern have by now."""
+    for axis, known in enumerate(law.pattern.lines(cells)):
+        mine, side = law.pattern_of(state.shared, axis), state.sides[axis]
+        if known is not None and isinstance(mine, DesignedPattern):
+            lines = known[: len(side.pattern.weights.alpha)]
+            state = state.with_side(axis, replace(side, pattern=mine.with_known(side.pattern, lines)))
+    return state
 
 
 def _linkage(link: Linkage, options: Options, observed: Observed) -> Linkage:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,8 @@ class Options:
     solver : "batch", "minibatch", "entrywise", or settings: :class:`Minibatch`, :class:`Entrywise`
     target : "observed" or "all": which cells predictions are about
     propensity : P(observed) of the training cells where the target is all cells; None: from the pattern
+    bounds : range of the values that predictions keep to, or "auto"
+    pattern : law of the pattern, with covariates or another prior shape, and the factors above; None: as usual
     """
 
     data: Settings = field(default_factory=Factorization)
@@ -70,6 +72,10 @@ class Options:
     solver: Any = "batch"
     target: str = "observed"
     propensity: Any = None
+    bounds: Any = None
+    pattern: Pattern | None = None
+    memory: Any = None  # bytes a fit of cells on disk may need, or None
+    executor: Any = None  # where block tasks run; None: in threads of this process
 
     @classmethod
     def of(cls, **given: Any) -> Options:
@@ -78,7 +84,16 @@ class Options:
         if strange:
             raise TypeError(f"{strange[0]!r} is no setting of a fit; choose among {', '.join(PARAMETERS)}")
         settings = {**defaults(), **given}
-        del settings["verbose"]
+        for name in ("verbose", "warm_start"):  # which the estimator sees to
+            del settings[name]
+        pattern = settings["pattern"]
+        if isinstance(pattern, Pattern):
+            if settings["factors"] != defaults()["factors"]:
+                raise ValueError(
+                    f"factors={settings['factors']!r} and pattern={pattern!r} are both given; write"
+                    f" pattern=nmar.Pattern({settings['factors']!r}, …) alone"
+                )
+            settings["factors"] = pattern.factors
         stop = StopRule(**{name: settings.pop(name) for name in ("max_iter", "tol", "patience", "max_time")})
         data, named, trust = (settings.pop(name) for name in ("data", "linkage", "trust"))
         data = Factorization() if data is None else data
@@ -88,6 +103,8 @@ class Options:
         return cls(data=data, linkage=link, trust=trust, stop=stop, seed=settings.pop("random_state"), **settings)
 
     def __post_init__(self) -> None:
+        if self.pattern is not None and not isinstance(self.pattern, Pattern):
+            raise ValueError(f"pattern={self.pattern!r}; use nmar.Pattern(factors, rows=…, cols=…)")
         if self.factors != "auto":
             check_count("factors", self.factors, 1)
         check_count("max_iter", self.stop.max_iter, 1)
@@ -157,6 +174,7 @@ class Options:
         return Quadratic() if self.linkage == "two-stage" else linkage(self.linkage)
 
     @property
-    def pattern(self) -> Pattern:
+    def pattern_law(self) -> Pattern:
         """The law of the pattern, with the robust prior where it is not learned."""
-        return Pattern(10 if self.factors == "auto" else int(self.factors), learns=self.prior == "learned")
+        factors = 10 if self.factors == "auto" else int(self.factors)
+        return replace(self.pattern or Pattern(), factors=factors, learns=self.prior == "learned")

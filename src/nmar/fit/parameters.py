@@ -59,6 +59,13 @@ def _number_or_auto(number: Callable[[str], Any]) -> Callable[[str], Any]:
     return read
 
 
+def _bounds(text: str) -> Any:
+    return text if text == "auto" else tuple(float(part) for part in text.split(","))
+
+
+_bounds.__name__ = "auto, or low,high[,step],"  # argparse names it where a text is refused
+
+
 PARAMETERS: dict[str, Parameter] = {
     one.name: one
     for one in (
@@ -210,6 +217,31 @@ PARAMETERS: dict[str, Parameter] = {
             "callable, array or None, default None",
             'With ``target="all"``, P(observed) from elsewhere. A function of row and column ids, a matrix, or one '
             "number for each training cell in row-major order; None: from the pattern.",
+            "",
+        ),
+        Parameter(
+            "bounds",
+            None,
+            '"auto", (low, high), (low, high, step) or None, default None',
+            "Range of the values, which predictions, intervals and draws keep to. With a step they are rounded to the "
+            'levels. "auto" finds range and levels of ratings from the training values; None knows no bounds. '
+            "Densities and the fit stay those of a continuous value.",
+            read=_bounds,
+            usual="none",
+        ),
+        Parameter(
+            "warm_start",
+            False,
+            "bool, default False",
+            "Start ``fit`` from the present model, where there is one. Cells, ``max_iter`` and ``tol`` may be others; "
+            "data model, linkage and factors stay.",
+        ),
+        Parameter(
+            "pattern",
+            None,
+            ":class:`nmar.Pattern` or None, default None",
+            "What P(observed) depends on. ``nmar.Pattern(10, rows=users, cols=films)`` has covariates of rows, of "
+            "columns and their products beside its factors; ``factors=K`` is short for ``nmar.Pattern(K)``.",
             "",
         ),
     )

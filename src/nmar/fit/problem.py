@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,18 @@ from numpy.typing import NDArray
 from nmar.data.cells import Cells
 from nmar.models.context import Observed
 from nmar.models.law import Law
-from nmar.models.missingness import Pattern
+from nmar.models.missingness import Pattern, PatternSide
+from nmar.models.pattern_covariates import DesignedPattern, PatternEffects, first_effects
 from nmar.models.protocol import DataModel
 from nmar.models.state import Shared, Side, State, map_arrays
 from nmar.prob.linkage import Linkage
+from nmar.prob.support import Bounds, Support, support_of
 from nmar.prob.units import Units
 
 Array = NDArray[Any]
+
+SOME = 1 << 20  # values of cells on disk from which the first dispersion is taken
+DISTINCT = 1 << 16  # distinct values of cells on disk that tables are made for, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +42,28 @@ def leading_axis(cells: Cells) -> int:
 
 def observe(cells: Cells, law: Law, hidden: Cells | None, units: Units, dtype: Any) -> Observed:
     """Cells as the law sees them: values in its units and stored as asked, classes where the family needs them."""
-    values = cells.values
-    values = units.to_model(values, out=values).astype(dtype, copy=False)
-    seen = cells.with_values(values)
+    seen = cells.map_values(partial(_as_seen, units, dtype))
     if not law.family.needs_values:
         return Observed(seen, hidden)
-    distinct, group = np.unique(values.astype(np.float64), return_inverse=True)
+    if not cells.in_memory:  # classes of a block are looked up when it is read
+        return Observed(seen, hidden, distinct=distinct_values(seen))
+    distinct, group = np.unique(seen.values, return_inverse=True)
     return Observed(seen, hidden, group.astype(np.int32), distinct)
+
+
+def _as_seen(units: Units, dtype: Any, values: Array) -> Array:
+    """Values, a copy that may be written to, in the model's units and stored as asked."""
+    return units.to_model(values, out=values).astype(dtype, copy=False)
+
+
+def distinct_values(cells: Cells) -> Array:
+    """The distinct values of cells on disk, of which there must not be many."""
+    found = np.empty(0)
+    for part in cells.by(0).value_parts():
+        found = np.union1d(found, part.astype(np.float64))
+        if len(found) > DISTINCT:
+            raise ValueError(f"more than {DISTINCT} distinct values, one table row each; load the cells: to_cells()")
+    return found
 
 
 def units_of(cells: Cells, law: Law, linkage: Linkage) -> Units:
@@ -52,7 +73,7 @@ def units_of(cells: Cells, law: Law, linkage: Linkage) -> Units:
     """
     if law.family.unit_power is None or not law.data.has_values:
         return Units()
-    values = cells.by(law.lead).values  # in the order of the leading axis: the same bits transposed
+    values: Any = cells.by(law.lead).values  # in the order of the leading axis: the same bits transposed
     if not law.family.location:
         return Units.of_positive(values)
     return Units.of_real(values, shifts=law.data.centers and linkage.mean != "scale")
@@ -83,6 +104,7 @@ def begin(
     dtype: Any = np.float64,
     lead: int | None = None,
     target: str = "observed",
+    bounds: Bounds = None,
 ) -> Problem:
     """Assemble a fit: streams of random numbers for the two models are separate, so neither moves the other."""
     lead = leading_axis(cells) if lead is None else lead
@@ -91,27 +113,52 @@ def begin(
     linkage.supports(law.family)
     check_linked(data, linkage.name, control)
     check_values(law, linkage, cells)
+    law = replace(law, support=_support(law, bounds, cells))
     units = units_of(cells, law, linkage)
     observed = observe(cells, law, hidden, units, dtype)
     for_pattern, for_data = (np.random.default_rng(s) for s in seed_sequence(seed).spawn(2))
-    patterns = {}
-    for axis in (lead, 1 - lead):
-        degree = np.diff(cells.by(axis).indptr)
-        patterns[axis] = pattern.init(cells.shape[axis], degree, cells.density, for_pattern)
+    patterns, effects = first_pattern(cells, pattern, lead, for_pattern)
     start = data.init(observed.cells, lead, for_data)
     sides = (Side(patterns[0], start.rows), Side(patterns[1], start.cols))
-    values = observed.cells.by(lead).values  # in the order of the leading axis: the same bits transposed
-    spread = float(np.std(values, dtype=np.float64)) or 1.0
+    spread = float(np.sqrt(observed.cells.by(lead).variance())) or 1.0
     shared = Shared(
-        dispersion=first_dispersion(law, values),
+        dispersion=first_dispersion(law, observed.cells),
         linkage=linkage.rescaled(1.0 / units.scale).start(spread),
         data=start.globals,
         rate=1.0 if control else None,
         center=units.center,
         scale=units.scale,
         shapes=(pattern.shape, pattern.shape) if pattern.learns else None,
+        effects=effects,
     )
     return Problem(law, observed, State((cast(sides[0], dtype), cast(sides[1], dtype)), shared))
+
+
+def _support(law: Law, bounds: Bounds, cells: Cells) -> Support | None:
+    """Range and levels of the values, where they are asked for; other families than the Gaussian have their own."""
+    if bounds is None or not law.data.has_values or not len(cells):
+        return None
+    if law.family.location:
+        return support_of(bounds, cells.values)
+    if bounds != "auto":
+        raise ValueError(f"bounds={bounds!r} are for Gaussian data models; the {law.family.name} family has its own")
+    return None
+
+
+def first_pattern(
+    cells: Cells, pattern: Pattern, lead: int, rng: np.random.Generator
+) -> tuple[dict[int, PatternSide], PatternEffects | None]:
+    """The pattern's sides by axis, and what lines share of the effects of its covariates, if it has any."""
+    sides, known = {}, pattern.lines(cells)
+    effects = first_effects(known, lead, cells.density) if pattern.designs is not None else None
+    for axis in (lead, 1 - lead):
+        degree = np.diff(cells.by(axis).indptr)
+        if effects is None:
+            sides[axis] = pattern.init(cells.shape[axis], degree, cells.density, rng)
+        else:
+            mine = DesignedPattern(pattern, axis, axis == lead, effects)
+            sides[axis] = mine.start(known[axis], degree, cells.density, rng)
+    return sides, effects
 
 
 def check_values(law: Law, linkage: Linkage, cells: Cells) -> None:
@@ -121,20 +168,22 @@ def check_values(law: Law, linkage: Linkage, cells: Cells) -> None:
     """
     if not len(cells):
         return
-    law.family.check_values(cells.values)
+    for values in cells.by(0).value_parts():
+        law.family.check_values(values.astype(np.float64))
     trials = getattr(law.data, "dispersion", None)
     if trials is None or (linkage.whole and linkage.couples):
         return
-    worst = float(np.max(cells.values))
+    worst = max(float(np.max(values)) for values in cells.by(0).value_parts())
     if worst > trials:
         raise ValueError(f"trials={trials:g} but a value is {worst:g}; give at least the largest value")
 
 
-def first_dispersion(law: Law, values: Array) -> float:
+def first_dispersion(law: Law, cells: Cells) -> float:
     """Where the dispersion starts: half the variance for the Gaussian, otherwise what the model says, or 1."""
+    lines = cells.by(law.lead)  # in the order of the leading axis: the same bits transposed
     if not law.family.location:
-        return law.data.first_dispersion(values)
-    return 0.5 * float(np.var(values, dtype=np.float64)) or 1.0
+        return law.data.first_dispersion(lines.some_values(SOME))
+    return 0.5 * lines.variance() or 1.0
 
 
 def seed_sequence(seed: Any) -> np.random.SeedSequence:

@@ -18,12 +18,11 @@ from nmar.models.missingness import Pattern, PatternSide
 from nmar.models.settings import Factorization, Settings
 from nmar.models.state import Shared, Side, State
 from nmar.posterior.posterior import Posterior
-from nmar.prob.factor import GammaFactor
+from nmar.prob.factor import SURE, GammaFactor
 from nmar.prob.linkage import Linkage, linkage
 
 Array = NDArray[Any]
 
-SURE = 1e9  # shape of a gamma factor that is a known number for all practical purposes
 PATTERN = Pattern(factors=5, shape=1.0, activity_shape=3.0, activity_rate=1.0)
 
 
@@ -96,10 +95,12 @@ def simulate(
     if min(shape) < 2:
         raise ValueError(f"shape={shape!r}; at least two rows and two columns are needed")
     check_seed("seed", seed)
+    if pattern.has_covariates:
+        raise ValueError("a pattern with covariates cannot be simulated; simulate without them")
     link = _resolve(linkage)
     for_pattern, for_data, for_values = (np.random.default_rng(s) for s in seed_sequence(seed).spawn(3))
     u, v = _weights(shape, pattern, density, for_pattern)
-    i, j, recorded = _counts(u, v, for_pattern)
+    i, j, recorded = thrown(u, v, for_pattern)
     n = recorded + _unrecorded(u[i], v[j], link.events, for_pattern)
     model = (Factorization(5) if data is None else data).build(None)
     start = model.draw(shape, for_data)
@@ -133,7 +134,7 @@ def _weights(shape: tuple[int, int], pattern: Pattern, density: float, rng: np.r
     return u * np.sqrt(scale), v * np.sqrt(scale)
 
 
-def _counts(u: Array, v: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+def thrown(u: Array, v: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
     """All cells with n > 0, exactly: component k throws Po(Σu_k Σv_k) points at rows ∝ u_k and columns ∝ v_k."""
     keys = []
     for k in range(u.shape[1]):

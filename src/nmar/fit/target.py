@@ -59,7 +59,7 @@ def given_probability(propensity: Any, cells: Cells) -> Array:
     else:
         found = np.asarray(propensity, float)
         if found.shape == cells.shape:
-            found = found[cells.pairs()]
+            found = found[cells.positions()]
     if found.shape != (len(cells),):
         raise ValueError(
             f"propensity has shape {found.shape}; give a function of row and column ids, a matrix of shape"

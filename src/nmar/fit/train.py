@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
 from nmar.fit.checkpoint import Checkpoint
-from nmar.fit.executor import threads
+from nmar.fit.executor import resolve_jobs, running
 from nmar.fit.loop.callbacks import Control
 from nmar.fit.loop.finish import Fitted, as_asked, finish, preliminary, uninterrupted
 from nmar.fit.loop.run import Progress, Trace
 from nmar.fit.options import Options
+from nmar.fit.outofcore import check_memory, check_settings, verify
 from nmar.fit.problem import check_linked, seed_sequence
 from nmar.fit.search.choose import choose_settings, ranked, score
 from nmar.fit.search.starts import Job, Watch, first_problem, first_state, hidden_cells, with_linkage
@@ -82,6 +83,7 @@ def _train(
 ) -> Fitted:
     """:func:`train`, but an interrupted fit is returned."""
     check_cells(cells)
+    check_settings(cells, options)
     options = _coupled_to_something(cells, options)
     control = control or Control()
     if options.linkage == "auto":
@@ -89,7 +91,8 @@ def _train(
     away = hidden_cells(cells, *(part for part in (valid, hidden) if part is not None))
     options = replace(options, seed=fixed_seed(options.seed))
     kernels = choose(options.backend)
-    with threads(options.n_jobs) as executor:
+    with running(options.executor, options.n_jobs) as executor:
+        verify(cells, executor)
         job = Job(options, cells, valid, away, kernels, executor, watch, control, keep)
         if options.target == "all":
             job = _for_all_cells(job)
@@ -127,6 +130,7 @@ def _fit(job: Job) -> Fitted:
     if job.options.left_open:
         return _fit_chosen(job)
     problem, state = first_state(job)
+    check_memory(problem, job.options.memory, resolve_jobs(job.options.n_jobs))
     began = Progress(state, Trace(before=job.seconds), seed=job.options.seed)
     return _run(job, problem.law, problem.observed, began)
 
@@ -165,7 +169,7 @@ def _choose_linkage(
 
     Without ``valid`` a twentieth of the cells is set aside, and the chosen linkage is fitted again on all of them.
     """
-    law = Law(options.pattern, options.data.build(cells))
+    law = Law(options.pattern_law, options.data.build(cells))
     check_linked(law.data, "auto")
     inner, held_out = cells, valid
     if held_out is None:
@@ -210,7 +214,7 @@ def _for_all_cells(job: Job) -> Job:
         pattern = _pattern_first(replace(job, control=job.control.preparing())).posterior
 
         def probability(cells: Cells) -> Array:
-            return -np.expm1(-pattern.rates(*cells.align(job.cells.rows, job.cells.cols).pairs()))
+            return -np.expm1(-pattern.rates(*cells.align(job.cells.rows, job.cells.cols).positions()))
 
     else:
 
@@ -231,7 +235,7 @@ def _two_stage(job: Job) -> Fitted:
     """
     if job.options.method is not None:
         raise ValueError("the two-stage baseline has solver='batch' only")
-    if not Law(job.options.pattern, job.options.data.build(job.cells)).family.location:
+    if not Law(job.options.pattern_law, job.options.data.build(job.cells)).family.location:
         raise ValueError("the two-stage baseline is defined for the Gaussian family only")
     plain = replace(job.options, linkage="ignorable", control=False, trust=1.0)
     pattern = _pattern_first(job)

@@ -1,11 +1,12 @@
-"""How a side lies in memory for the kernels: sections in whole vectors, lines on cache lines.
+"""How a side lies in the host's memory for the kernels: sections in whole vectors, lines on cache lines.
 
-The compiled kernels read whole vectors; the reference reads the same views by section. Nothing outside ``kernels/`` and
-``models/views.py`` knows this layout.
+The compiled kernels read whole vectors; the reference reads the same views by section. Both offer the functions of this
+module as their own (spec.py, Kernels); nothing outside ``kernels/`` knows the layout.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,6 +17,10 @@ Array = NDArray[Any]
 
 VECTOR = 16  # numbers that kernels read at a time
 CACHE_LINE = 64  # bytes
+
+Room = Callable[[tuple[int, ...], Any], Array]  # where memory comes from: an uninitialised array of a shape and a type
+
+own_memory = False  # lines and cells are read where they are, in the host's memory
 
 
 class SideView(NamedTuple):
@@ -71,19 +76,35 @@ def bare_view(log_weights: Array, weights: Array) -> SideView | None:
     return SideView(weights, (K, 0, 0), log_weights, np.zeros(n, weights.dtype)) if fits else None
 
 
-def empty_view(log_weights: Array, sizes: tuple[int, int, int], empty: Callable[..., Array] = np.empty) -> SideView:
+def place(array: Array) -> Array:
+    """An array as this backend keeps it: where it is."""
+    return array
+
+
+def empty(shape: tuple[int, ...], dtype: Any) -> Array:
+    """An uninitialised array that begins on a cache line."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    room = np.empty(size + CACHE_LINE, np.uint8)
+    start = -room.ctypes.data % CACHE_LINE
+    return room[start : start + size].view(dtype).reshape(shape)
+
+
+def empty_view(log_weights: Array, sizes: tuple[int, int, int], room: Room = empty) -> SideView:
     """Room for a view, to be filled some lines at a time."""
     n, dtype = len(log_weights), log_weights.dtype
-    packed = aligned(n, sections(*sizes)[-1], dtype, empty)
-    return SideView(packed, sizes, log_weights, np.zeros(n, dtype))
+    return SideView(room((n, sections(*sizes)[-1]), dtype), sizes, log_weights, np.zeros(n, dtype))
 
 
-def aligned(n: int, width: int, dtype: Any, empty: Callable[..., Array]) -> Array:
-    """An array (n, width) that begins on a cache line."""
-    size = n * width * dtype.itemsize
-    room = empty((size + CACHE_LINE,), np.uint8)
-    start = -room.ctypes.data % CACHE_LINE
-    return room[start : start + size].view(dtype).reshape(n, width)
+def empty_vectors(n: int, width: int, dtype: Any, room: Room = empty) -> Array:
+    """Room for a vector of each line, as ``add_lines`` reads them: filled up with zeros to whole vectors."""
+    made = room((n, padded(width)), dtype)
+    made[:, width:] = 0.0
+    return made
+
+
+def gather_first(view: SideView, lines: Array) -> Array:
+    """First features of the chosen lines (m, D1), float64."""
+    return view.first[lines].astype(np.float64)
 
 
 def fill_view(

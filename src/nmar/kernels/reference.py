@@ -12,7 +12,18 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.special import logsumexp
 
-from nmar.kernels.layout import SideView
+from nmar.kernels.layout import (
+    SideView,
+    bare_view,
+    empty,
+    empty_vectors,
+    empty_view,
+    fill_view,
+    gather_first,
+    own_memory,
+    place,
+    refill_view,
+)
 from nmar.kernels.spec import (
     EMPTY_INT,
     GRID_RATIO,
@@ -37,6 +48,18 @@ from nmar.prob.families.gaussian import expected_square
 Array = NDArray[Any]
 
 name = "reference"
+
+__all__ = [  # offered as they are, see spec.py
+    "bare_view",
+    "empty",
+    "empty_vectors",
+    "empty_view",
+    "fill_view",
+    "gather_first",
+    "own_memory",
+    "place",
+    "refill_view",
+]
 
 
 def _major(lines: Lines) -> Array:
@@ -291,9 +314,9 @@ def _conjugate(matrix: Array, right: Array, steps: int) -> Array:
     return found
 
 
-def add_lines(lines: Lines, theirs: Array) -> Array:
+def add_lines(lines: Lines, theirs: Array, width: int) -> Array:
     """Σ over each line's cells of the other side's vectors; see spec.py."""
-    return _accumulate(lines, np.ones(len(lines.indices)), theirs)
+    return _accumulate(lines, np.ones(len(lines.indices)), theirs[:, :width])
 
 
 def update_gamma(update: GammaUpdate, shape: Array, rate: Array, table: GammaTable) -> None:

@@ -27,10 +27,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.kernels.layout import SideView
 from nmar.prob.counts import WHOLE
 
-Array = NDArray[Any]
+Array = NDArray[Any]  # of lines: an array of the backend (prob/arrays.py)
+View = Any  # a side as a backend's loops read it, in whatever layout they like
 
 FORMS = ("location", "natural", "none")  # of a cell's statistics, see CellLaw; none: cells have no values
 LOCATION, NATURAL, NO_VALUES = range(3)
@@ -165,20 +165,65 @@ class NormalPrior(NamedTuple):
 
 
 class Kernels(Protocol):
-    """The few loops. Every backend passes one contract against the NumPy reference."""
+    """A backend: where lines are kept, how a side lies in memory, and the few loops.
+
+    Every backend passes one contract against the NumPy reference. Lines, their sums and cells are arrays of the backend
+    (prob/arrays.py); n-vectors and numbers are on the host. What a backend does not offer it leaves out, and a fit that
+    needs it says so by name (kernels/choose.py).
+
+    Attributes
+    ----------
+    own_memory : whether lines and cells live in memory of the backend's own (a device); they are placed there when a
+        run begins and stay until it ends
+    """
 
     name: str
+    own_memory: bool
 
-    def expect(self, lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> Expectation:
+    def place(self, array: Array) -> Array:
+        """An array of the host as this backend keeps it; back again by ``prob.arrays.on_host``."""
+        ...
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An uninitialised array of the backend."""
+        ...
+
+    def bare_view(self, log_weights: Array, weights: Array) -> View | None:
+        """Lines without features shown where they are, or None if the loops cannot read them there."""
+        ...
+
+    def empty_view(self, log_weights: Array, sizes: tuple[int, int, int], room: Any) -> View:
+        """Room for a side with K weights, D1 first and D2 second features; ``room(shape, dtype)`` gives memory."""
+        ...
+
+    def fill_view(
+        self, view: View, lines: slice, weights: Array, first: Array, second: Array, first_top: Array | None
+    ) -> None:
+        """Write the weights and features of some lines."""
+        ...
+
+    def refill_view(self, view: View, lines: slice, first: Array, second: Array, first_top: Array | None) -> None:
+        """Write the features of some lines, whose weights stay as they are."""
+        ...
+
+    def empty_vectors(self, n: int, width: int, dtype: Any, room: Any) -> Array:
+        """Room for one vector of ``width`` numbers for each line, as ``add_lines`` reads them."""
+        ...
+
+    def gather_first(self, view: View, lines: Array) -> Array:
+        """First features of the chosen lines (m, D1), float64."""
+        ...
+
+    def expect(self, lines: Lines, mine: View, theirs: View, cell_law: CellLaw) -> Expectation:
         """E-step and accumulation of one block."""
         ...
 
-    def weigh(self, lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> Expectation:
+    def weigh(self, lines: Lines, mine: View, theirs: View, cell_law: CellLaw) -> Expectation:
         """As ``expect``, but each cell's weights (``cellwise``) instead of the data model's sums."""
         ...
 
     def statistics(
-        self, lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw, held: Expectation
+        self, lines: Lines, mine: View, theirs: View, cell_law: CellLaw, held: Expectation
     ) -> tuple[Array, Array]:
         """n-vectors (V, B) of the block with q(n) held, and q summed by ``group`` (groups, B)."""
         ...
@@ -190,7 +235,7 @@ class Kernels(Protocol):
         ...
 
     def descend(
-        self, lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw, prior: NormalPrior, steps: int
+        self, lines: Lines, mine: View, theirs: View, cell_law: CellLaw, prior: NormalPrior, steps: int
     ) -> tuple[Expectation, NormalLines]:
         """As ``expect`` for a diagonal normal side, with its update.
 
@@ -198,11 +243,8 @@ class Kernels(Protocol):
         """
         ...
 
-    def add_lines(self, lines: Lines, theirs: Array) -> Array:
-        """Σ over each line's cells of the other side's vectors: (n, K) float64 from ``theirs`` (others, K).
-
-        ``theirs`` begins on a cache line and has zeros up to whole vectors; so has what comes back.
-        """
+    def add_lines(self, lines: Lines, theirs: Array, width: int) -> Array:
+        """Σ over each line's cells of the other side's vectors: (n, width) float64, from ``empty_vectors``."""
         ...
 
     def update_gamma(self, update: GammaUpdate, shape: Array, rate: Array, table: GammaTable) -> None:

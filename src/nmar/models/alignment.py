@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nmar.kernels.spec import Array
+from nmar.prob.arrays import on_host
 from nmar.prob.factor import NormalFactor, pack, unpack
 
 FLOOR = 1e-8  # smallest variance of a factor
@@ -56,7 +57,8 @@ class Alignment:
 def _second(lines: NormalFactor, size: int) -> Array:
     """Σ_i E[a_i a_i']."""
     mean = lines.mean.astype(np.float64)
-    return mean.T @ mean + unpack(lines.spread.sum(axis=0, dtype=np.float64)[None], size)[0]
+    spread = on_host(np.sum(lines.spread, axis=0, dtype=np.float64))
+    return on_host(mean.T @ mean) + unpack(spread[None], size)[0]
 
 
 def _turned(lines: NormalFactor, matrix: Array) -> NormalFactor:

@@ -28,6 +28,7 @@ from nmar.models.alignment import FLOOR, Alignment
 from nmar.models.covariates import DesignedLines, LineCoefficients
 from nmar.models.predictive import NormalPredictive
 from nmar.models.protocol import Block, CovariateEffects, DataModel, Features, Start
+from nmar.prob.arrays import on_host
 from nmar.prob.factor import NormalFactor, pack
 
 Array = NDArray[Any]
@@ -122,7 +123,7 @@ class Bilinear(DataModel):
         Values are expected centred. The leading axis has unit prior variance for factors; the other axis learns
         one per factor, so unused factors switch off.
         """
-        spread = float(np.var(cells.by(lead).values, dtype=np.float64)) or 1.0
+        spread = cells.by(lead).variance() or 1.0
         means = [self._prior_mean(cells, axis) for axis in (0, 1)]
         variance = [np.full(self.size, spread / self._coefficients(axis)) for axis in (0, 1)]
         variance[lead][: self.rank] = 1.0
@@ -167,8 +168,13 @@ class Bilinear(DataModel):
         return self._factor(np.asarray(known, np.float64), np.zeros(np.shape(known)), axis)
 
     def reread(self, shared: Priors, cells: Cells, rows: NormalFactor, cols: NormalFactor) -> Priors:
-        """Prior means of coefficients are least squares over all cells."""
-        return replace(shared, mean=(self._prior_mean(cells, 0), self._prior_mean(cells, 1)))
+        """Prior means of coefficients are least squares over all cells; those of covariates are on all lines."""
+        mean = (self._prior_mean(cells, 0), self._prior_mean(cells, 1))
+        of_rows, of_cols = (
+            old.over(side.x, variance) if old is not None and isinstance(side, DesignedLines) else old
+            for old, side, variance in zip(shared.coefficients, (rows, cols), shared.variance, strict=True)
+        )
+        return replace(shared, mean=mean, coefficients=(of_rows, of_cols))
 
     def _coefficients(self, axis: int) -> int:
         """What divides the variance of a value into a first prior variance: coefficients on covariates start small,
@@ -182,7 +188,7 @@ class Bilinear(DataModel):
             return np.zeros(self.size)
         lines = cells.by(1 - axis)
         degree = np.diff(lines.indptr)
-        sums = np.bincount(lines.major(), weights=lines.values, minlength=lines.n)
+        sums = lines.line_sums()
         seen = degree > 0
         x, weight = np.asarray(known, np.float64)[seen], np.sqrt(degree[seen])
         ridge = np.sqrt(1e-3 * len(x)) * np.eye(self.size)  # covariates may outnumber columns
@@ -201,7 +207,7 @@ class Bilinear(DataModel):
             noise = rng.normal(size=(lines.n, self.rank))
             mean[:, : self.rank] += np.sqrt(0.1 * shared.variance[axis][: self.rank]) * noise
             if self.axes[axis].bias >= 0:
-                sums = np.bincount(lines.major(), weights=lines.values, minlength=lines.n)
+                sums = lines.line_sums()
                 mean[:, self.axes[axis].bias] += sums / (np.diff(lines.indptr) + 10.0)
         return self._factor(mean, variances, axis)
 
@@ -256,7 +262,9 @@ class Bilinear(DataModel):
             found, lines = kernels.descend(block.lines, block.mine, block.theirs, law, prior, self.steps)
             return found._replace(updated=lines)
         found = kernels.weigh(block.lines, block.mine, block.theirs, law)
-        return found if found.short else found._replace(updated=solve_dual(block, found.cellwise, prior))
+        if found.short:
+            return found
+        return found._replace(updated=solve_dual(kernels, block, found.cellwise, prior, side.mean.dtype))
 
     def learn(self, side: NormalFactor, axis: int, shared: Priors) -> Priors:
         """Empirical Bayes: the prior variance of a learned coordinate is mean_j E[(b_jk − prior mean)²].
@@ -293,7 +301,7 @@ class Bilinear(DataModel):
 
     def realigned(self, other: NormalFactor, axis: int, shared: Priors) -> Priors:
         """Prior variances of the factors from the turned lines."""
-        moment = np.mean(other.mean.astype(np.float64) ** 2 + other.variances, axis=0)
+        moment = on_host(np.mean(other.mean.astype(np.float64) ** 2 + other.variances, axis=0))
         variance = list(shared.variance)
         variance[axis] = variance[axis].copy()
         variance[axis][: self.rank] = np.maximum(moment[: self.rank], FLOOR)
@@ -319,7 +327,7 @@ class Bilinear(DataModel):
             return self._factor(side.mean.mean(axis=0, keepdims=True), np.zeros((1, self.size)), axis)
         coefficients = shared.coefficients[axis]
         if coefficients is not None:
-            return self._prior_lines(axis, np.zeros((1, coefficients.mean.shape[1])), shared)
+            return self._prior_lines(axis, np.zeros((1, coefficients.mean.shape[1])), side, shared)
         free = self._free(axis)
         mean = np.where(free, shared.mean[axis], self._constant(axis))[None, :]
         return self._factor(mean, np.where(free, shared.variance[axis], 0.0)[None, :], axis)
@@ -329,27 +337,29 @@ class Bilinear(DataModel):
         design = self.axes[axis].design
         if design is None or design.ids is None:
             return super().new_lines(axis, ids, side, shared)
-        where = design.ids.positions(ids, unknown="prior")
-        return self._prior_lines(axis, np.where((where >= 0)[:, None], design.x[where], 0.0), shared)
+        return self._prior_lines(axis, design.of_ids(ids), side, shared)
 
-    def covariate_effects(self, axis: int, shared: Priors) -> CovariateEffects | None:
+    def covariate_effects(self, axis: int, side: NormalFactor, shared: Priors) -> CovariateEffects | None:
         """Of the free coordinates: factors, and the line's own level."""
         coefficients, design = shared.coefficients[axis], self.axes[axis].design
-        if coefficients is None or design is None:
+        if coefficients is None or design is None or not isinstance(side, DesignedLines):
             return None
         free = self._free(axis)
-        labels = [f"factor {k + 1}" if k < self.rank else "bias" for k in np.flatnonzero(free)]
-        return CovariateEffects(tuple(labels), design.names, coefficients.mean[free], coefficients.sd[free])
+        own = np.flatnonzero(free) >= self.rank
+        labels = tuple("bias" if last else f"factor {k + 1}" for k, last in enumerate(own))
+        sd = coefficients.marginal(side, shared.variance[axis]).sd
+        return CovariateEffects(labels, design.names, coefficients.mean[free], sd[free], own)
 
     def described(self, axis: int, ids: Array) -> Array:
         """Which ids have covariates."""
         design = self.axes[axis].design
         return super().described(axis, ids) if design is None else design.has(ids)
 
-    def _prior_lines(self, axis: int, x: Array, shared: Priors) -> DesignedLines:
+    def _prior_lines(self, axis: int, x: Array, side: NormalFactor, shared: Priors) -> DesignedLines:
         """Lines that are known by their covariates alone."""
         coefficients, free = shared.coefficients[axis], self._free(axis)
-        assert coefficients is not None
+        assert coefficients is not None and isinstance(side, DesignedLines)
+        coefficients = coefficients.marginal(side, shared.variance[axis])
         mean = np.where(free, shared.mean[axis] + coefficients.prior_mean(x), self._constant(axis))
         variance = np.where(free, shared.variance[axis] + coefficients.variance_at(x), 0.0)
         plain = self._factor(mean, variance, axis)
@@ -369,22 +379,22 @@ def _moved(side: NormalFactor, new: NormalFactor) -> NormalFactor:
     return side.moved(new) if isinstance(side, DesignedLines) else new
 
 
-def solve_dual(block: Block, cellwise: Array | None, prior: NormalPrior) -> NormalLines:
+def solve_dual(kernels: Kernels, block: Block, cellwise: Array | None, prior: NormalPrior, dtype: Any) -> NormalLines:
     """Diagonal lines on known covariates, their means exact: the dual form (theory.md, Data models).
 
     With S = diag(√ω) and prior variance ρ, mean = η + ρX'S (I + SXρX'S)⁻¹ S(t − Xη), one Cholesky of the size of
-    the line's cells; variance = 1/(1/ρ + Σ ω x²). All coordinates are free.
+    the line's cells; variance = 1/(1/ρ + Σ ω x²). All coordinates are free. This is done on the host.
     """
     assert cellwise is not None
-    lines, theirs = block.lines, block.theirs
-    n = len(lines.indptr) - 1
-    mean = np.broadcast_to(prior.mean, (n, len(prior.precision))).copy()
+    indptr, indices, cellwise = on_host(block.lines.indptr), block.lines.indices, on_host(cellwise)
+    n = len(indptr) - 1
+    mean = np.broadcast_to(on_host(prior.mean), (n, len(prior.precision))).copy()
     variance = np.tile(1.0 / prior.precision, (n, 1))
     for i in range(n):
-        cells = slice(lines.indptr[i], lines.indptr[i + 1])
+        cells = slice(indptr[i], indptr[i + 1])
         if cells.start == cells.stop:
             continue
-        x = theirs.first[lines.indices[cells]].astype(np.float64)
+        x = on_host(kernels.gather_first(block.theirs, indices[cells]))
         weight = cellwise[1, cells]
         root = np.sqrt(weight)
         scaled = root[:, None] * x
@@ -392,5 +402,5 @@ def solve_dual(block: Block, cellwise: Array | None, prior: NormalPrior) -> Norm
         gram = np.eye(len(x)) + (scaled / prior.precision) @ scaled.T
         mean[i] += (scaled.T @ np.linalg.solve(gram, target - scaled @ mean[i])) / prior.precision
         variance[i] = 1.0 / (prior.precision + weight @ x**2)
-    dtype = theirs.packed.dtype
-    return NormalLines(mean.astype(dtype), variance.astype(dtype), np.log(variance).sum(axis=1))
+    found = mean.astype(dtype), variance.astype(dtype), np.log(variance).sum(axis=1)
+    return NormalLines(*(kernels.place(part) for part in found))

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmar.kernels.layout import SideView, refill_view
-from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, Array, CellLaw, Expectation, Kernels, Lines
+from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, Array, CellLaw, Expectation, Kernels, Lines, View
 from nmar.models.buffers import write_lines
+from nmar.models.context import with_functions
 from nmar.models.law import Law
 from nmar.models.protocol import Block
 from nmar.models.scaling import LineSums, Scaling
@@ -36,15 +36,17 @@ class HalfSweep:
     ----------
     theirs : the other side
     cell_law : tables of the law of a cell
-    their_means : E[v] of the other side, where lines are exposed to their observed cells once more, else None
+    exposure : (K,) what every line is exposed to
+    their_means : E[v] of the other side, where lines also differ in what they are exposed to, else None
     """
 
     axis: int
     law: Law
     shared: Shared
     kernels: Kernels
-    theirs: SideView
+    theirs: View
     cell_law: CellLaw
+    exposure: Array
     their_means: Array | None
 
 
@@ -52,8 +54,8 @@ class BlockInput(NamedTuple):
     """What one block reads besides."""
 
     cells: Lines
+    hidden: Lines | None  # cells that are neither observed nor missing
     side: Side  # its lines as they are
-    exposure: Array  # (K,) or (n, K)
     scaling: Scaling
     out: Side | None  # where new lines may be written; None: to new arrays
 
@@ -69,6 +71,7 @@ class BlockResult(NamedTuple):
     vectors: Array  # n-vectors
     by_value: Array
     sums: LineSums | None
+    cross: Array | None = None  # what products of the pattern's covariates are learned from
 
 
 def update_block(half: HalfSweep, block: BlockInput) -> BlockResult:
@@ -78,16 +81,10 @@ def update_block(half: HalfSweep, block: BlockInput) -> BlockResult:
     block = block._replace(cells=with_functions(block.cells, half.law))
     read = Block(block.cells, before, half.theirs, half.cell_law, block.scaling.scale)
     found = data.expect(kernels, read, block.side.data, half.axis, shared)
-    made = _new_lines(half, block, found, _observed_exposure(half, block.cells))
+    made = _new_lines(half, block, found, _own_exposure(half, block, _observed_exposure(half, block.cells)))
     _renew_view(half, before, found, made.side.data)
     vectors, by_value = _statistics(half, (block.cells, before, found))
     return made._replace(cellwise=found.cellwise, vectors=vectors, by_value=by_value)
-
-
-def with_functions(cells: Lines, law: Law) -> Lines:
-    """Cells with the functions of their values that the family's tables multiply."""
-    functions = law.family.functions(cells.values) if law.data.has_values else ()
-    return cells._replace(functions=np.array(functions, cells.values.dtype)) if functions else cells
 
 
 def update_long_line(half: HalfSweep, block: BlockInput, run: Callable[..., list[Any]], size: int) -> BlockResult:
@@ -99,18 +96,17 @@ def update_long_line(half: HalfSweep, block: BlockInput, run: Callable[..., list
     block = block._replace(cells=with_functions(block.cells, half.law))
     segments = [block.cells.segment(start, start + size) for start in range(0, len(block.cells.indices), size)]
     found = run(_expect_segment, (half, before), segments)
-    more = None
-    if half.their_means is not None:
-        more = reduce(operator.add, run(_observed_exposure, half, segments))
+    exposed = run(_observed_exposure, half, segments)
+    more = None if exposed[0] is None else reduce(operator.add, exposed)
     total = _add_up(found)
-    made = _new_lines(half, block, total, more)
+    made = _new_lines(half, block, total, _own_exposure(half, block, more))
     _renew_view(half, before, total, made.side.data)
     held = [(segment, before, each) for segment, each in zip(segments, found, strict=True)]
     vectors, by_value = zip(*run(_statistics, half, held), strict=True)
     return made._replace(vectors=reduce(np.add, vectors), by_value=reduce(np.add, by_value))
 
 
-def _expect_segment(common: tuple[HalfSweep, SideView], segment: Lines) -> Expectation:
+def _expect_segment(common: tuple[HalfSweep, View], segment: Lines) -> Expectation:
     half, before = common
     return half.kernels.expect(segment, before, half.theirs, half.cell_law)
 
@@ -135,10 +131,19 @@ def _add_up(parts: list[Expectation]) -> Expectation:
 
 def _observed_exposure(half: HalfSweep, cells: Lines) -> Array | None:
     """What lines are exposed to by their observed cells beyond the share of all cells: (n, K), or None."""
-    if half.their_means is None:
-        return None
     _, more = half.law.exposure_weights(half.shared.linkage)
-    return more * half.kernels.add_lines(cells, half.their_means)[:, : half.theirs.sizes[0]]
+    if half.their_means is None or not more:
+        return None
+    return more * half.kernels.add_lines(cells, half.their_means, len(half.exposure))
+
+
+def _own_exposure(half: HalfSweep, block: BlockInput, more: Array | None) -> Array | None:
+    """What lines are exposed to beyond the share of all cells (n, K): ``more`` by observed cells, less by hidden."""
+    if block.hidden is None or half.their_means is None:
+        return more
+    trust, _ = half.law.exposure_weights(half.shared.linkage)
+    less = trust * half.kernels.add_lines(block.hidden, half.their_means, len(half.exposure))
+    return -less if more is None else more - less
 
 
 def _new_lines(half: HalfSweep, block: BlockInput, found: Expectation, more: Array | None) -> BlockResult:
@@ -146,28 +151,30 @@ def _new_lines(half: HalfSweep, block: BlockInput, found: Expectation, more: Arr
     if found.short:
         raise TableTooShort
     law, old = half.law, block.side
-    exposed = block.exposure if more is None else block.exposure + more
+    exposed = half.exposure if more is None else half.exposure + more
     scaled, exposed, sums = block.scaling.apply(found, exposed)
     data = law.data.update(old.data, half.axis, half.shared.data, scaled, half.kernels)
-    pattern = old.pattern
+    pattern, cross = old.pattern, None
     if not law.pattern_fixed:
-        pattern = old.pattern.empty(np.empty) if block.out is None else block.out.pattern
-        law.pattern_of(half.shared, half.axis).update(old.pattern, scaled.pattern, exposed, half.kernels, pattern)
+        pattern = old.pattern.empty(half.kernels) if block.out is None else block.out.pattern
+        mine = law.pattern_of(half.shared, half.axis)
+        mine.update(old.pattern, scaled.pattern, exposed, half.kernels, pattern)
+        cross = mine.cross_sums(old.pattern, scaled.pattern, exposed)
     placed = block.out is not None and write_lines(data, block.out.data)
     paid = 0.0 if more is None else float(np.sum(old.pattern.weights.mean * more))
     return BlockResult(
-        Side(pattern, data), placed, found.log_z - paid, found.counted, None, EMPTY_FLOAT, EMPTY_FLOAT, sums
+        Side(pattern, data), placed, found.log_z - paid, found.counted, None, EMPTY_FLOAT, EMPTY_FLOAT, sums, cross
     )
 
 
-def _renew_view(half: HalfSweep, before: SideView, found: Expectation, data: Any) -> None:
+def _renew_view(half: HalfSweep, before: View, found: Expectation, data: Any) -> None:
     """Show the block's new lines where the old ones were, for the n-vectors: the view is the block's own."""
     if half.cell_law.learns and found.moments is None:
         new = half.law.data.features(data, half.axis, half.shared.data)
-        refill_view(before, slice(None), new.first, new.second, new.top)
+        half.kernels.refill_view(before, slice(None), new.first, new.second, new.top)
 
 
-def _statistics(half: HalfSweep, held: tuple[Lines, SideView, Expectation]) -> tuple[Array, Array]:
+def _statistics(half: HalfSweep, held: tuple[Lines, View, Expectation]) -> tuple[Array, Array]:
     """n-vectors of a block with q(n) held."""
     tables = half.cell_law
     if not tables.learns:

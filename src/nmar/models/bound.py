@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from nmar.models.context import Observed
-from nmar.models.exposure import hidden_sums
 from nmar.models.law import Law
 from nmar.models.state import State
 from nmar.prob import learn
 
 
-def bound(state: State, log_z: float, law: Law, observed: Observed) -> float:
-    """Evidence lower bound of ``state``, whose E-step gave ``log_z``."""
+def bound(state: State, log_z: float, law: Law) -> float:
+    """Evidence lower bound of ``state``, whose half sweep gave ``log_z`` (models/shared.py, Info)."""
     shared = state.shared
     rows, cols = (side.pattern.weights for side in state.sides)
     trust, _ = law.exposure_weights(shared.linkage)
     total = log_z - trust * float(rows.column_sums @ cols.column_sums)
-    if observed.hidden is not None:
-        total += trust * float(np.sum(rows.mean * hidden_sums(observed.hidden, 0, cols.mean)))
     for axis, side in enumerate(state.sides):
         pattern = law.pattern_of(shared, axis)
         total += pattern.log_prior() - pattern.divergence(side.pattern)
         total -= law.data.divergence(side.data, axis, shared.data)
     if law.data.has_values and law.data.precision(shared.data) is None:
         total += learn.log_prior_dispersion(law.family, shared.dispersion)
+    if shared.effects is not None:
+        total -= shared.effects.divergence()
     return total + shared.linkage.log_prior()

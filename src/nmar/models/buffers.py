@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.kernels.spec import Kernels
 from nmar.models.state import Side, map_arrays
+from nmar.prob.arrays import is_array
 
 Array = NDArray[Any]
 
@@ -20,7 +22,8 @@ class LineBuffers:
     run is therefore overwritten two sweeps later: whoever keeps one for longer copies it (:meth:`State.copy`).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kernels: Kernels) -> None:
+        self._kernels = kernels
         self._sides: dict[int, list[Side]] = {0: [], 1: []}
         self._scratch: dict[Any, Array] = {}
 
@@ -30,7 +33,7 @@ class LineBuffers:
         for made in self._sides[axis]:
             if not any(a is b for a in _arrays(made) for b in mine) and _alike(made.data, old.data):
                 return map_arrays(made, lambda array: array)  # new records: sums they remember belong to old lines
-        fresh = empty_side(old)
+        fresh = empty_side(old, self._kernels)
         self._sides[axis] = [*self._sides[axis], fresh][-2:]
         return fresh
 
@@ -38,13 +41,13 @@ class LineBuffers:
         """An uninitialised array for use within one half sweep."""
         kept = self._scratch.get(name)
         if kept is None or kept.shape != shape or kept.dtype != dtype:
-            kept = self._scratch[name] = np.empty(shape, dtype)
+            kept = self._scratch[name] = self._kernels.empty(shape, dtype)
         return kept
 
 
-def empty_side(old: Side) -> Side:
+def empty_side(old: Side, kernels: Kernels) -> Side:
     """A side like ``old``, with the tables of its pattern, in new arrays."""
-    return Side(old.pattern.empty(np.empty), map_arrays(old.data, np.empty_like))
+    return Side(old.pattern.empty(kernels), map_arrays(old.data, np.empty_like))
 
 
 def write_lines(lines: Any, out: Any) -> bool:
@@ -58,7 +61,7 @@ def write_lines(lines: Any, out: Any) -> bool:
 
 def _arrays(record: Any) -> list[Array]:
     """All arrays of a record, in the order of its fields."""
-    if isinstance(record, np.ndarray):
+    if is_array(record):
         return [record]
     if not hasattr(record, "__dataclass_fields__"):
         return []

@@ -27,7 +27,7 @@ class Observed:
     ----------
     cells : values as the model sees them (in its units)
     hidden : cells that are neither observed nor missing, or None
-    group : class of each cell in row-major order (known bins; distinct values), or None
+    group : class of each cell in row-major order (known bins; distinct values), or None: none, or looked up
     distinct : values of the classes, for families that need them
     """
 
@@ -36,16 +36,16 @@ class Observed:
     group: Array | None = None
     distinct: Array | None = None
     _constants: dict[str, float] = field(default_factory=dict, init=False)  # of the families that were asked for
+    _kept: dict[Any, Lines | None] = field(default_factory=dict, init=False)  # blocks that a backend keeps
 
     def log_constant(self, family: Family) -> float:
         """The part of Σ log p(y) that depends on the values alone, which kernels leave out."""
         if family.name not in self._constants:
-            values = self.cells.values
-            weights = self.cells.weights
+            values, weights = self.cells.by(0).values, self.cells.weights_by(0)
             total = 0.0
             for piece in pieces(len(values), CELLS):
                 each = family.constant(values[piece].astype(np.float64))
-                total += float(np.sum(each if weights is None else each * weights[piece]))
+                total += float(np.sum(each if weights is None else each * weights[piece].astype(np.float64)))
             self._constants[family.name] = total
         return self._constants[family.name]
 
@@ -57,16 +57,59 @@ class Observed:
         whole = self.cells.by(axis)
         part = whole.lines(start, stop)
         cells = slice(int(whole.indptr[start]), int(whole.indptr[stop]))
-        group = EMPTY_INT if self.group is None else self._along(self.group, axis, cells)
+        group = self._classes(part.values) if self.group is None else self._along(self.group, axis, cells)
         known = EMPTY_FLOAT if offset is None else self._along(offset, axis, cells)
         whole_weights = self.cells.weights_by(axis)
         weight = EMPTY_FLOAT if whole_weights is None else whole_weights[cells]
         return Lines(part.indptr, part.indices, part.values, group, known, weight=weight)
 
+    def hidden_block(self, axis: int, start: int, stop: int) -> Lines | None:
+        """The hidden cells of lines ``start`` … ``stop``, or None where no cell of the matrix is hidden."""
+        if self.hidden is None or not self.hidden.n_observed:
+            return None
+        part = self.hidden.by(axis).lines(start, stop)
+        return Lines(part.indptr, part.indices, EMPTY_FLOAT, EMPTY_INT, EMPTY_FLOAT)
+
+    def read(
+        self, axis: int, block: tuple[int, int], law: Law, kernels: Kernels, offset: Array | None = None
+    ) -> tuple[Lines, Lines | None]:
+        """The cells of a block of lines as a backend reads them, and its hidden cells.
+
+        ``offset`` is a known part of E[μ] of each cell, row-major; it changes from sweep to sweep, and cells do not.
+        """
+        if not kernels.own_memory:
+            return self.block(axis, *block, offset), self.hidden_block(axis, *block)
+        found = self.kept(("seen", axis, block), lambda: with_functions(self.block(axis, *block), law), kernels)
+        assert found is not None
+        if offset is not None:
+            found = found._replace(offset=kernels.place(self.block(axis, *block, offset).offset))
+        return found, self.kept(("hidden", axis, block), lambda: self.hidden_block(axis, *block), kernels)
+
+    def kept(self, name: Any, make: Callable[[], Lines | None], kernels: Kernels) -> Lines | None:
+        """A block of cells where a backend keeps it: placed at its first use."""
+        if name not in self._kept:
+            made = make()
+            self._kept[name] = made if made is None else Lines(*(kernels.place(part) for part in made))
+        return self._kept[name]
+
+    def _classes(self, values: Array) -> Array:
+        """Classes of the cells of a block by their values, where none were kept: the cells are on disk."""
+        if self.distinct is None:
+            return EMPTY_INT
+        return np.searchsorted(self.distinct, values.astype(np.float64)).astype(np.int32)
+
     def _along(self, per_cell: Array, axis: int, cells: slice) -> Array:
         if axis == 0:
             return per_cell[cells]
         return per_cell[self.cells.order(1)[cells]]
+
+
+def with_functions(cells: Lines, law: Law) -> Lines:
+    """Cells with the functions of their values that the family's tables multiply, unless they have them."""
+    if cells.functions.size or not law.data.has_values:
+        return cells
+    functions = law.family.functions(cells.values)
+    return cells._replace(functions=np.array(functions, cells.values.dtype)) if functions else cells
 
 
 class Executor(Protocol):
@@ -75,6 +118,7 @@ class Executor(Protocol):
     Attributes
     ----------
     shares_memory : whether tasks may write results to arrays of the caller
+    nearby : of one that does not share memory, an executor that does, for small work; it need not have one
     """
 
     shares_memory: bool
@@ -101,12 +145,18 @@ class Context:
     buffers: LineBuffers | None = None
     cuts_lines: bool = True
 
+    def room(self, name: Any) -> Callable[[tuple[int, ...], Any], Array]:
+        """Where an array for one half sweep comes from."""
+        buffers = self.buffers
+        return self.kernels.empty if buffers is None else lambda shape, dtype: buffers.scratch(name, shape, dtype)
+
     def by_line(self, task: Callable[[Any, tuple[int, int]], Any], common: Any, lines: int) -> None:
         """Run work that goes by line, not by cell, in pieces (start, stop)."""
         self.here(task, common, [(piece.start, piece.stop) for piece in pieces(lines, PIECE)])
 
     def here(self, task: Callable[[Any, Any], Any], common: Any, parts: list[Any]) -> list[Any]:
         """As the executor's ``map``, but in this process: for tasks that write to the caller's arrays."""
-        if self.executor.shares_memory:
-            return self.executor.map(task, common, parts)
+        nearby = self.executor if self.executor.shares_memory else getattr(self.executor, "nearby", None)
+        if nearby is not None:
+            return nearby.map(task, common, parts)
         return [task(common, part) for part in parts]

@@ -7,16 +7,48 @@ all coordinates share, its covariance is diagonal. Updates of W, τ and ρ are c
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.prob.arrays import on_host
 from nmar.prob.factor import Lines, NormalFactor
 
 Array = NDArray[Any]
 
 FLOOR = 1e-8  # of variances that are learned
+
+
+class Designed(Protocol):
+    """Lines with a normal posterior and covariates."""
+
+    @property
+    def mean(self) -> Array:
+        """(n, d)."""
+        ...
+
+    @property
+    def variances(self) -> Array:
+        """(n, d)."""
+        ...
+
+    @property
+    def x(self) -> Array:
+        """(n, F) covariates."""
+        ...
+
+
+def eigenbasis(x: Array) -> tuple[Array, Array]:
+    """Eigenvectors (F, F) and eigenvalues (F,) of X'X."""
+    x = x.astype(np.float64)
+    values, vectors = np.linalg.eigh(x.T @ x)
+    return vectors, np.maximum(values, 0.0)
+
+
+def linear(x: Array, coefficients: Array) -> Array:
+    """x W' of each line (n, d). Not by BLAS, whose threads would get in the way of the sweep's."""
+    return np.einsum("nf,kf->nk", x, coefficients.astype(x.dtype))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,17 +91,35 @@ class LineCoefficients:
     @classmethod
     def start(cls, x: Array, free: Array, variance: Array) -> LineCoefficients:
         """LineCoefficients of 0 that explain a tenth of the prior variance."""
-        x = x.astype(np.float64)
-        eigenvalues, basis = np.linalg.eigh(x.T @ x)
-        eigenvalues = np.maximum(eigenvalues, 0.0)
+        basis, eigenvalues = eigenbasis(x)
         size = x.shape[1]
-        ridge = 0.1 * variance / max(float(np.mean(x**2)) * size, 1e-12)
+        ridge = 0.1 * variance / max(float(np.mean(x.astype(np.float64) ** 2)) * size, 1e-12)
         spread = 1.0 / (1.0 / ridge[:, None] + eigenvalues / variance[:, None])
         return cls(np.zeros((len(free), size)), spread, basis, eigenvalues, ridge)
 
+    def over(self, x: Array, variance: Array) -> LineCoefficients:
+        """The same coefficients for other lines; themselves where those have the same X'X."""
+        basis, eigenvalues = eigenbasis(x)
+        if np.array_equal(eigenvalues, self.eigenvalues):
+            return self
+        spread = 1.0 / (1.0 / self.ridge[:, None] + eigenvalues / variance[:, None])
+        return replace(self, basis=basis, eigenvalues=eigenvalues, spread=spread)
+
+    def marginal(self, side: Designed, variance: Array) -> LineCoefficients:
+        """Coefficients as unsure as they are with the lines integrated out: for predictions and standard deviations.
+
+        q(W) takes the lines for known, so its variances are too small where lines have few cells. A line of posterior
+        variance s tells (1 − s/τ)/τ in place of 1/τ about its prior mean. Exact, given the other side, where that is
+        the same for all lines or there is one covariate; else each eigenvector of X'X has the mean of its lines.
+        """
+        squares = (side.x.astype(np.float64) @ self.basis) ** 2
+        unsure = squares.T @ side.variances.astype(np.float64) / np.maximum(squares.sum(axis=0), 1e-300)[:, None]
+        known = np.clip(1.0 - unsure.T / variance[:, None], 0.0, 1.0) / variance[:, None]
+        return replace(self, spread=1.0 / (1.0 / self.ridge[:, None] + self.eigenvalues * known))
+
     def prior_mean(self, x: Array) -> Array:
-        """E[W] x of each line (n, d). Not by BLAS, whose threads would get in the way of the sweep's."""
-        return np.einsum("nf,kf->nk", x, self.mean.astype(x.dtype))
+        """E[W] x of each line (n, d)."""
+        return linear(x, self.mean)
 
     def variance_at(self, x: Array) -> Array:
         """x' Cov[w_k] x of each line and coordinate (n, d)."""
@@ -80,15 +130,16 @@ class LineCoefficients:
         """(d, F) standard deviations of the coefficients."""
         return np.sqrt(np.einsum("fe,ke->kf", self.basis**2, self.spread))
 
-    def distances(self, side: DesignedLines) -> Array:
+    def distances(self, side: Designed) -> Array:
         """Σ_i E[(a_ik − w_k x_i)²] of each coordinate (d,)."""
         away = side.mean.astype(np.float64) - self.prior_mean(side.x.astype(np.float64))
         unsure = self.spread @ self.eigenvalues
-        return np.sum(away**2 + side.variances, axis=0) + unsure
+        return on_host(np.sum(away**2 + side.variances, axis=0)) + unsure
 
-    def learned(self, side: DesignedLines, variance: Array, free: Array) -> LineCoefficients:
+    def learned(self, side: Designed, variance: Array, free: Array) -> LineCoefficients:
         """q(W) given the lines, and its ridge by empirical Bayes."""
-        pulls = self.basis.T @ np.einsum("nf,nk->fk", side.x.astype(np.float64), side.mean.astype(np.float64))
+        sums = on_host(np.einsum("nf,nk->fk", side.x.astype(np.float64), side.mean.astype(np.float64)))
+        pulls = self.basis.T @ sums
         spread = 1.0 / (1.0 / self.ridge[:, None] + self.eigenvalues / variance[:, None])
         turned = np.where(free[:, None], spread * (pulls.T / variance[:, None]), 0.0)
         ridge = np.where(free, np.maximum(np.mean(turned**2 + spread, axis=1), FLOOR), self.ridge)

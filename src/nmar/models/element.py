@@ -19,12 +19,14 @@ from nmar.kernels.spec import Expectation, Kernels
 from nmar.models.conjugate import ConjugatePredictive, conjugate
 from nmar.models.predictive import BinTable, NormalPredictive
 from nmar.models.protocol import DataModel, Features, KnownLines, Precision, Start
-from nmar.prob.factor import GammaFactor
+from nmar.prob.factor import SURE, GammaFactor
 from nmar.prob.families import family
 from nmar.prob.learn_dispersion import first_dispersion
 from nmar.prob.statistics import Statistics
 
 Array = NDArray[Any]
+
+SOME = 1 << 20  # values of cells on disk from which κ starts
 
 
 class Everywhere(DataModel):
@@ -94,9 +96,9 @@ class Element(Everywhere):
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """A prior with the mean of the data and the weight of ``strength`` observations."""
         prior, total = self._from_cells(cells, lead)
-        kappa = self.first_dispersion(cells.by(lead).values)  # type: ignore[arg-type]
-        weights = cells.weights_by(lead)
-        counted = float(cells.n_observed if weights is None else weights.sum())
+        kappa = self.first_dispersion(cells.by(lead).some_values(SOME))
+        weight = cells.mean_weight()
+        counted = cells.n_observed * (1.0 if weight is None else weight)
         posterior = (prior[0] + total, prior[1] + kappa * counted)
         if self.trials is not None:  # success probability below 1 also where counts multiply the trials
             posterior = (posterior[0], max(posterior[1], 2.0 * posterior[0]))
@@ -104,12 +106,12 @@ class Element(Everywhere):
 
     def _from_cells(self, cells: Cells, lead: int = 0) -> tuple[tuple[float, float], float]:
         """The prior, and the sum of the values, each as often as it counts."""
-        values, weights = cells.by(lead).values, cells.weights_by(lead)  # type: ignore[arg-type]
-        total, kappa = float(np.sum(values, dtype=np.float64)), self.first_dispersion(values)
-        level, weight = max(total / len(values), 1e-6) / kappa, self.strength * kappa
+        lines, weights = cells.by(lead), cells.weights_by(lead)
+        total, kappa = lines.total(), self.first_dispersion(lines.some_values(SOME))
+        level, weight = max(total / lines.n_cells, 1e-6) / kappa, self.strength * kappa
         if self.trials is not None:
             level, weight = min(max(level, 1e-6), 1.0 - 1e-6), self.strength
-        return (weight * level, weight), total if weights is None else float(values @ weights)
+        return (weight * level, weight), total if weights is None else lines.total(weights)
 
     def reread(self, shared: ConjugateShared, cells: Cells, rows: KnownLines, cols: KnownLines) -> ConjugateShared:
         """Prior and sum of all cells; the posterior follows with the next sweep."""
@@ -118,7 +120,7 @@ class Element(Everywhere):
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
         """θ known: a posterior as sure as a billion observations of a typical value."""
-        sure = (family(self.likelihood).typical * 1e9, 1e9)
+        sure = (family(self.likelihood).typical * SURE, SURE)
         return self._ones(shape, ConjugateShared(sure, sure, 0.0))
 
     def _moments(self, shared: ConjugateShared) -> tuple[float, float]:
@@ -130,6 +132,12 @@ class Element(Everywhere):
         exposure = table.dispersion * float(stats.vector("cells") @ table.phi2)
         a, b = shared.prior
         return replace(shared, posterior=(a + shared.total, b + exposure))
+
+    def drawn_shared(self, shared: ConjugateShared, rng: np.random.Generator) -> ConjugateShared:
+        """θ drawn once: a posterior as sure as a billion observations."""
+        theta = conjugate(self.likelihood).draw(*shared.posterior, (), rng)
+        slope = float(family(self.likelihood).mean(theta, 1.0))
+        return replace(shared, posterior=(slope * SURE, SURE))
 
     def divergence(self, side: KnownLines, axis: int, shared: ConjugateShared) -> float:
         """KL of θ, counted with the rows."""
@@ -174,13 +182,13 @@ class NormalElement(Everywhere):
 
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """The sample mean and variance."""
-        values = cells.values.astype(np.float64)
-        spread, count = float(np.var(values)) or 1.0, float(len(values))
+        lines = cells.by(0)
+        spread, count = lines.variance() or 1.0, float(lines.n_cells)
         factor = None
         if self.normal_gamma:
             shape = self.shape + 0.5 * (1.0 + count)
             factor = GammaFactor(np.array([shape]), np.array([shape * spread]))
-        return self._ones(cells.shape, NormalShared(float(values.mean()), spread / count, factor))
+        return self._ones(cells.shape, NormalShared(lines.mean(), spread / count, factor))
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
         """μ = 1, known."""
@@ -215,6 +223,11 @@ class NormalElement(Everywhere):
         rate = self.rate + 0.5 * (square - 2.0 * mean * target + second * weight + self.strength * pull)
         shape = self.shape + 0.5 * (1.0 + count)
         return replace(moved, precision=GammaFactor(np.array([shape]), np.array([rate])))
+
+    def drawn_shared(self, shared: NormalShared, rng: np.random.Generator) -> NormalShared:
+        """μ and, where it has a posterior, ρ."""
+        precision = None if shared.precision is None else shared.precision.drawn(rng)
+        return NormalShared(float(rng.normal(shared.mean, np.sqrt(shared.variance))), 0.0, precision)
 
     def divergence(self, side: KnownLines, axis: int, shared: NormalShared) -> float:
         """KL of μ and ρ, counted with the rows."""

@@ -6,24 +6,25 @@ data model, every linkage, the controls, the two-stage baseline and every solver
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from nmar.data.cells import Cells
-from nmar.kernels.layout import SideView
-from nmar.kernels.spec import Array, CellLaw
+from nmar.kernels.spec import Array, CellLaw, View
 from nmar.models.block import BlockInput, BlockResult, HalfSweep, TableTooShort, update_block, update_long_line
 from nmar.models.cell_law import cell_law
-from nmar.models.context import Context
-from nmar.models.exposure import exposure
+from nmar.models.context import Context, Observed
+from nmar.models.exposure import exposure, lines_differ
 from nmar.models.law import Law
 from nmar.models.scaling import EXACT, LineSums, Scaling
 from nmar.models.shared import Info
 from nmar.models.state import Shared, Side, State, join
 from nmar.models.views import expected_weights, whole_view
+from nmar.prob.arrays import on_host
 from nmar.prob.factor import Summed
 from nmar.prob.statistics import Statistics
 
@@ -40,7 +41,7 @@ def half_sweep(
     context: Context,
     learns: bool = True,
     scaling: Scaling = EXACT,
-    theirs: SideView | None = None,
+    theirs: View | None = None,
 ) -> tuple[Side, Info, int]:
     """Update all lines of ``axis`` given the other side and the shared parameters.
 
@@ -68,17 +69,15 @@ def half_sweep(
             shared = replace(shared, table_size=2 * shared.table_size)
 
 
-def _half_sweep(
-    axis: int, state: State, context: Context, how: tuple[bool, Scaling, SideView | None]
-) -> tuple[Side, Info]:
+def _half_sweep(axis: int, state: State, context: Context, how: tuple[bool, Scaling, View | None]) -> tuple[Side, Info]:
     observed, law, shared, (learns, scaling, theirs) = context.observed, context.law, state.shared, how
     if theirs is None:
         theirs = whole_view(state.sides[1 - axis], 1 - axis, context, shared)
     tables = cell_law(law, shared, observed.distinct)._replace(learns=learns and law.data.has_values)
     means = None
-    if law.exposure_weights(shared.linkage)[1]:
+    if lines_differ(law, shared.linkage, observed.hidden):
         means = expected_weights(state.sides[1 - axis].pattern, 1 - axis, context)
-    half = HalfSweep(axis, law, shared, context.kernels, theirs, tables, means)
+    half = HalfSweep(axis, law, shared, context.kernels, theirs, tables, exposure(axis, state, law), means)
     out = None
     if context.buffers is not None and context.executor.shares_memory:
         out = context.buffers.side(axis, state.sides[axis])
@@ -92,6 +91,53 @@ def _half_sweep(
     return side, _gather(results, axis, context, shared, learns)
 
 
+@dataclass(frozen=True, eq=False)
+class HalfSweepInput:
+    """Everything a half sweep reads, of which each task takes the part of its lines.
+
+    Attributes
+    ----------
+    half, observed, side, scaling, offset : what blocks read of (models/block.py)
+    out : where new lines may be written, or None
+    cut : cells of a segment of a line that is longer than that, or None where lines are not cut
+    """
+
+    half: HalfSweep
+    observed: Observed
+    side: Side
+    scaling: Scaling
+    offset: Array | None
+    out: Side | None
+    cut: int | None
+
+    @property
+    def label(self) -> str:
+        """What dashboards call its tasks."""
+        return ("rows", "columns")[self.half.axis]
+
+    def block(self, block: tuple[int, int]) -> BlockInput:
+        """What the block of lines from the first number up to the second reads."""
+        lines = slice(*block)
+        return BlockInput(
+            *self.observed.read(self.half.axis, block, self.half.law, self.half.kernels, self.offset),
+            self.side.take(lines),
+            self.scaling.of_block(lines),
+            None if self.out is None else self.out.take(lines),
+        )
+
+
+def update_lines(given: HalfSweepInput, block: tuple[int, int]) -> BlockResult:
+    """The task of an executor: one block, from cells to new lines; a line that is too long for one, in segments."""
+    part = given.block(block)
+    if given.cut is not None and block[1] - block[0] == 1 and len(part.cells.indices) > given.cut:
+        return update_long_line(given.half, part, _here, given.cut)
+    return update_block(given.half, part)
+
+
+def _here(task: Callable[[Any, Any], Any], common: Any, parts: list[Any]) -> list[Any]:
+    return [task(common, part) for part in parts]
+
+
 def block_size(cells: Cells, tables: CellLaw) -> int:
     """Cells of a block; depends on the data and the law alone, so that every sum has its order."""
     share = max(cells.n_observed // SHARES, SMALLEST)
@@ -99,29 +145,23 @@ def block_size(cells: Cells, tables: CellLaw) -> int:
 
 
 def _run(half: HalfSweep, state: State, context: Context, scaling: Scaling, out: Side | None) -> list[BlockResult]:
-    """All blocks, the longest first so that workers end together; results are in the order of the blocks."""
+    """All blocks, the longest first so that workers end together; results are in the order of the blocks.
+
+    Cells on disk are read by the tasks themselves, in the order of the file.
+    """
     whole, size = context.observed.cells.by(half.axis), block_size(context.observed.cells, half.cell_law)  # type: ignore[arg-type]
     blocks = whole.chunks(size)
-    exposed = exposure(half.axis, state, half.law, context.observed.hidden)
     offset = half.law.data.offset(half.shared.data)
-
-    def given(block: tuple[int, int]) -> BlockInput:
-        lines = slice(*block)
-        return BlockInput(
-            context.observed.block(half.axis, *block, offset),
-            state.sides[half.axis].take(lines),
-            exposed if exposed.ndim == 1 else exposed[lines],
-            scaling.of_block(lines),
-            None if out is None else out.take(lines),
-        )
-
+    cut = size if half.law.data.additive and context.cuts_lines else None
+    given = HalfSweepInput(half, context.observed, state.sides[half.axis], scaling, offset, out, cut)
     cells = whole.indptr[[stop for _, stop in blocks]] - whole.indptr[[start for start, _ in blocks]]
     done: dict[int, BlockResult] = {}
-    if half.law.data.additive and context.cuts_lines:
+    if cut is not None and context.executor.shares_memory:
         for place in np.flatnonzero(cells > size).tolist():  # a line that is longer than a block
-            done[place] = update_long_line(half, given(blocks[place]), context.executor.map, size)
-    rest = [place for place in np.argsort(-cells, kind="stable").tolist() if place not in done]
-    done.update(zip(rest, context.executor.map(update_block, half, (given(blocks[p]) for p in rest)), strict=True))
+            done[place] = update_long_line(half, given.block(blocks[place]), context.executor.map, size)
+    order = np.argsort(-cells, kind="stable") if context.observed.cells.in_memory else np.arange(len(blocks))
+    rest = [place for place in order.tolist() if place not in done]
+    done.update(zip(rest, context.executor.map(update_lines, given, [blocks[p] for p in rest]), strict=True))
     return [done[place] for place in range(len(blocks))]
 
 
@@ -132,23 +172,26 @@ def _gather(results: list[BlockResult], axis: int, context: Context, shared: Sha
         log_z += context.observed.log_constant(context.law.family)
     _check_finite(log_z, context.law)
     sums = _join_sums([result.sums for result in results])
+    crosses = [result.cross for result in results if result.cross is not None]
+    cross = reduce(np.add, crosses) if crosses else None
     if not learns:
-        return Info(log_z, None, sums=sums)
+        return Info(log_z, None, sums=sums, cross=cross)
     observed, law, weights = context.observed, context.law, None
     count = sum(result.counted for result in results)
-    counted = observed.cells.weights_by(0)
+    counted = observed.cells.mean_weight()
     if counted is not None:  # the mean count is that of cells, however often their values count
-        count *= float(counted.mean())
+        count *= counted
     vectors, by_value = (
         reduce(np.add, [getattr(result, name) for result in results]) for name in ("vectors", "by_value")
     )
     _check_finite(vectors, law)
     if law.data.cellwise:
-        weights = np.concatenate([result.cellwise[:2] for result in results if result.cellwise is not None], axis=1)
+        found = [on_host(result.cellwise)[:2] for result in results if result.cellwise is not None]
+        weights = np.concatenate(found, axis=1)
         if axis == 1:
             weights = weights[:, np.argsort(observed.cells.order(1), kind="stable")]
     stats = _named(law, shared, vectors, by_value, count, observed.distinct)
-    return Info(log_z, stats, weights, sums)
+    return Info(log_z, stats, weights, sums, cross)
 
 
 def _join_sums(parts: list[LineSums | None]) -> LineSums | None:

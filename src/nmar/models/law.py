@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from nmar.kernels.spec import Kernels
 from nmar.models.missingness import Pattern
+from nmar.models.pattern_covariates import DesignedPattern
 from nmar.models.protocol import DataModel
-from nmar.models.state import Shared
+from nmar.models.state import Shared, State
 from nmar.prob.families import Family, family
 from nmar.prob.linkage import Linkage
+from nmar.prob.support import Support
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Law:
         overall density stands for them (theory.md, Blind control)
     density : share of observed cells among those that are not hidden
     target : "observed" or "all": which cells predictions are about
+    support : range and levels of the values that can be seen, or None: predictions know no bounds
     """
 
     pattern: Pattern
@@ -40,6 +44,7 @@ class Law:
     trust: float = 1.0
     density: float = 1.0
     target: str = "observed"
+    support: Support | None = None
 
     @property
     def family(self) -> Family:
@@ -60,6 +65,15 @@ class Law:
             return 1.0, 0.0
         return self.trust, (1.0 - self.trust) / self.density + linkage.events - 1.0
 
-    def pattern_of(self, shared: Shared, axis: int) -> Pattern:
-        """The law of one side of the pattern, with the prior shape it has learned."""
-        return self.pattern if shared.shapes is None else replace(self.pattern, shape=shared.shapes[axis])
+    def pattern_of(self, shared: Shared, axis: int) -> Pattern | DesignedPattern:
+        """The law of one side of the pattern, with the prior shape it has learned and the effects of covariates."""
+        plain = self.pattern if shared.shapes is None else replace(self.pattern, shape=shared.shapes[axis])
+        return plain if shared.effects is None else DesignedPattern(plain, axis, axis == self.lead, shared.effects)
+
+    def settled(self, axis: int, state: State, before: Shared, kernels: Kernels) -> State:
+        """The state after a change of what lines of ``axis`` share of the effects of the pattern's covariates."""
+        law = self.pattern_of(state.shared, axis)
+        if not isinstance(law, DesignedPattern) or before.effects is None or self.pattern_fixed:
+            return state
+        side = state.sides[axis]
+        return state.with_side(axis, replace(side, pattern=law.settled(side.pattern, before.effects, kernels)))

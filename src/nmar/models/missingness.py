@@ -7,7 +7,6 @@ Both sides are the same object: one update serves rows and columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import psi
 
 from nmar.data.cells import Cells
-from nmar.kernels.layout import aligned
+from nmar.data.levels import LevelDesign, level_design
 from nmar.kernels.spec import GammaTable, GammaUpdate, Kernels
 from nmar.prob.factor import GammaFactor, Lines, gamma_divergence
 
@@ -24,6 +23,8 @@ Array = NDArray[Any]
 
 SHAPE = 0.3  # of the prior of the weights, η = ζ, where it is not learned or where that starts
 SHAPES = (1e-3, 1e2)  # between which it is learned
+
+NAMES = ("pattern rows", "pattern cols")  # what errors call its covariates
 
 DERIVED = {"derived": True}  # fields that follow from the others: not written to files
 
@@ -53,15 +54,13 @@ class PatternSide:
         table = (None if part is None else part[lines] for part in self.table)
         return PatternSide(self.weights.take(lines), self.activity.take(lines), *table)
 
-    def empty(self, empty: Callable[..., Array]) -> PatternSide:
+    def empty(self, kernels: Kernels) -> PatternSide:
         """A side like this one in uninitialised arrays, with its table."""
-        (lines, factors), dtype = self.weights.alpha.shape, self.weights.alpha.dtype
-        shape, rate, logs = (empty((lines, factors), dtype) for _ in range(3))
-        geometric = aligned(lines, factors, dtype, empty)  # as kernels read it
-        activity_shape, activity_rate = (empty((lines,), dtype) for _ in range(2))
-        totals = empty((lines, 3), np.float64)
-        weights, activity = GammaFactor(shape, rate), GammaFactor(activity_shape, activity_rate)
-        return PatternSide(weights, activity, logs, geometric, totals)
+        shape, dtype = self.weights.alpha.shape, self.weights.alpha.dtype
+        alpha, beta, logs, geometric = (kernels.empty(shape, dtype) for _ in range(4))
+        activity = GammaFactor(*(kernels.empty(shape[:1], dtype) for _ in range(2)))
+        totals = kernels.empty((shape[0], 3), np.float64)
+        return PatternSide(GammaFactor(alpha, beta), activity, logs, geometric, totals)
 
     def bare(self) -> PatternSide:
         """The factors alone."""
@@ -76,21 +75,79 @@ class PatternSide:
 
 @dataclass(frozen=True)
 class Pattern:
-    """The law of the missingness pattern: K and the priors, the same for rows and columns.
+    """The law of the missingness pattern: K, the priors, the same for rows and columns, and covariates.
 
     Parameters
     ----------
-    factors : number of components K
+    factors : number of components K, or "auto": chosen by held-out likelihood
+    rows, cols : covariates of the rows and of the columns, on which P(observed) depends, and on their products; a frame
+        with a line per id (in a pandas index, or in the one column that holds every id), or an array with a line per
+        position. A category becomes a level, so does a fifth of the numbers of a column (a number, where there are no
+        more than five), and so do missing entries
     shape : prior shape of the weights; the paper's η = ζ
     activity_shape, activity_rate : prior of activities and popularities; the paper's ρ = υ and ϱ = ν
     learns : whether the prior shape of each side is learned; ``shape`` is where it starts
+    designs : covariates of rows and columns as levels, made from ``rows`` and ``cols`` when a fit starts
+
+    Examples
+    --------
+    >>> import nmar, numpy
+    >>> cells, _ = nmar.simulate(shape=(30, 20), density=0.2, seed=0)
+    >>> ages = numpy.random.default_rng(0).integers(20, 60, size=(30, 1))
+    >>> model = nmar.CCPF(nmar.PatternOnly(), pattern=nmar.Pattern(2, rows=ages), max_iter=5, random_state=0).fit(cells)
+    >>> model.pattern_effects_["rows"].mean.shape  # of each fifth of the ages, on each column
+    (20, 5)
     """
 
-    factors: int = 10
+    factors: Any = 10
+    rows: Any = field(default=None, compare=False, repr=False)
+    cols: Any = field(default=None, compare=False, repr=False)
     shape: float = SHAPE
     activity_shape: float = 0.01
     activity_rate: float = 0.1
     learns: bool = False
+    designs: tuple[LevelDesign | None, LevelDesign | None] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def has_covariates(self) -> bool:
+        """Whether covariates were given."""
+        return not (self.rows is None and self.cols is None)
+
+    def built(self, cells: Cells) -> Pattern:
+        """The law for these cells: covariates as levels, by id."""
+        if not self.has_covariates:
+            return self
+        rows, cols = (
+            None if known is None else level_design(known, ids, name)
+            for known, ids, name in ((self.rows, cells.rows, NAMES[0]), (self.cols, cells.cols, NAMES[1]))
+        )
+        return replace(self, rows=None, cols=None, designs=(rows, cols))
+
+    def grown(self, given: Pattern, cells: Cells) -> Pattern:
+        """This law with the covariates given for more cells, in the levels it has."""
+        frames, old = (given.rows, given.cols), self.designs or (None, None)
+        if any((frame is None) != (made is None) for frame, made in zip(frames, old, strict=True)):
+            raise ValueError("pattern has other covariates than the model was fitted with; fit again to change them")
+        if self.designs is None:
+            return self
+        rows, cols = (
+            None if made is None else made.recoded(frame, ids, name)
+            for made, frame, ids, name in zip(old, frames, (cells.rows, cells.cols), NAMES, strict=True)
+        )
+        return replace(self, designs=(rows, cols))
+
+    def lines(self, cells: Cells) -> tuple[Array | None, Array | None]:
+        """Levels (n, F) of the lines of both axes of these cells, None where an axis has no covariates."""
+        rows, cols = (
+            None if made is None else made.lines(ids, name)
+            for made, ids, name in zip(self.designs or (None, None), (cells.rows, cells.cols), NAMES, strict=True)
+        )
+        return rows, cols
+
+    def described(self, axis: int, ids: Array) -> Array:
+        """Which ids have covariates, though they may have no cells."""
+        made = None if self.designs is None else self.designs[axis]
+        return np.zeros(len(ids), np.bool_) if made is None else made.has(ids)
 
     def as_in_paper(self, cells: Cells) -> Pattern:
         """The paper's prior shape η = ρ √(E[n]/K) / ϱ, E[n] from the density: tiny on sparse data."""
@@ -113,8 +170,8 @@ class Pattern:
 
     def activity(self, weights: GammaFactor) -> GammaFactor:
         """q(r): α^r = ρ + Kη, β^r = ϱ + Σ_k E[u_ik]."""
-        dtype, total = weights.alpha.dtype, weights.mean.sum(axis=1, dtype=np.float64)
-        shape = np.full(len(total), self._activity_shape, dtype)
+        dtype, total = weights.alpha.dtype, np.sum(weights.mean, axis=1, dtype=np.float64)
+        shape = np.full_like(total, self._activity_shape, dtype=dtype)
         return GammaFactor(shape, (self.activity_rate + total).astype(dtype))
 
     @property
@@ -134,10 +191,37 @@ class Pattern:
             Where the new side is written, with its table.
         """
         active, table, weights = side.activity.mean.astype(np.float64), GammaTable(*new.table), new.weights
-        update = GammaUpdate(allocated, np.atleast_2d(exposure), active, self.shape)
+        update = GammaUpdate(allocated, exposure if exposure.ndim == 2 else exposure[None, :], active, self.shape)
         kernels.update_gamma(update, weights.alpha, weights.beta, table)
         new.activity.alpha[:] = self._activity_shape
         new.activity.beta[:] = self.activity_rate + table.totals[:, 2]
+
+    def tabulated(self, side: PatternSide, kernels: Kernels) -> PatternSide:
+        """The same side with its table."""
+        return side.tabulated(kernels)
+
+    def cross_sums(self, side: PatternSide, allocated: Array, exposure: Array) -> Array | None:
+        """What products of covariates are learned from; None without."""
+        return None
+
+    def blended(self, old: PatternSide, target: PatternSide, step: float) -> PatternSide:
+        """Natural parameters a fraction ``step`` to the target; activities are exact given the weights."""
+        dtype = old.weights.alpha.dtype
+        weights = old.weights.blend(target.weights, step)
+        weights = replace(weights, alpha=weights.alpha.astype(dtype), beta=weights.beta.astype(dtype))
+        return PatternSide(weights, self.activity(weights))
+
+    def unseen(self, side: PatternSide, ids: Array | None = None) -> PatternSide:
+        """A line at the mean of the seen ones, as spread as the prior, for each of the ids (None: one)."""
+        mean = side.weights.mean.mean(axis=0, keepdims=True)
+        shape = np.full(mean.shape, self.shape, mean.dtype)
+        weights = GammaFactor(shape, shape / mean)
+        line = PatternSide(weights, self.activity(weights))
+        return line if ids is None else line.take(np.zeros(len(ids), np.int64))
+
+    def learned(self, means: Array) -> Array:
+        """Learned coordinates among those of lines: all."""
+        return means
 
     def learned_shape(self, side: PatternSide) -> float:
         """η that maximises the bound given a side's factors, with log η ~ N(log SHAPE, 1).

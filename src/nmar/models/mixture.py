@@ -7,59 +7,27 @@ the spread between clusters) are again plain inner products (theory.md, Data mod
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.special import gammaln, logsumexp, psi
+from scipy.special import gammaln, psi
 
 from nmar.data.cells import Cells
+from nmar.data.covariates import Design
 from nmar.kernels.spec import Expectation, Kernels
-from nmar.models.predictive import GammaPoissonPredictive, NormalPredictive, Predictive
+from nmar.models.cluster_prior import Assignment, ClusterCoefficients, DesignedAssignment, softmax
+from nmar.models.covariates import FLOOR, LineCoefficients
+from nmar.models.first_clusters import as_matrix, first_labels, ones_at
+from nmar.models.predictive import GammaPoissonPredictive, NormalPredictive, Predictive, pick
 from nmar.models.product import shape_by_moments
-from nmar.models.protocol import DataModel, Features, Start
-from nmar.prob.factor import GammaFactor, Lines
+from nmar.models.profiles import DesignedProfile, NormalProfile
+from nmar.models.protocol import CovariateEffects, DataModel, Features, Start
+from nmar.prob.arrays import on_host
+from nmar.prob.factor import GammaFactor
 
 Array = NDArray[Any]
-
-FLOOR = 1e-8  # smallest prior variance of the profiles
-LLOYD = 10  # rounds of k-means after the seeds are chosen
-
-
-@dataclass(frozen=True, eq=False)
-class Assignment:
-    """Responsibilities of the clusters for each line."""
-
-    probability: Array  # (n, G) q(z_i = g)
-
-    def take(self, lines: Lines) -> Assignment:
-        """The chosen lines."""
-        return Assignment(self.probability[lines])
-
-    def blend(self, target: Assignment, step: float) -> Assignment:
-        """Geometric mean: natural parameters are log probabilities."""
-        logs = (1.0 - step) * np.log(self.probability + 1e-300) + step * np.log(target.probability + 1e-300)
-        return Assignment(softmax(logs).astype(self.probability.dtype))
-
-
-@dataclass(frozen=True, eq=False)
-class NormalProfile:
-    """Profile values of the clusters for each line: q(m_gj) = N(mean, variance)."""
-
-    mean: Array  # (n, G)
-    variance: Array
-
-    def take(self, lines: Lines) -> NormalProfile:
-        """The chosen lines."""
-        return NormalProfile(self.mean[lines], self.variance[lines])
-
-    def blend(self, target: NormalProfile, step: float) -> NormalProfile:
-        """Blend precision and precision × mean."""
-        precision = (1.0 - step) / self.variance + step / target.variance
-        right = (1.0 - step) * self.mean / self.variance + step * target.mean / target.variance
-        return NormalProfile(right / precision, 1.0 / precision)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,20 +38,19 @@ class MixtureShared:
     ----------
     concentration : (G,) q(π) = Dir; paper γ
     prior : prior of the profiles: (mean, variance) of the normal, or (shape, rate) of the gamma
+    odds : how prior probabilities of clusters depend on covariates of the clustered lines, in place of q(π); or None
+    profile : how prior means of profiles depend on covariates of the other lines, or None
     """
 
     concentration: Array
     prior: tuple[float, float]
+    odds: ClusterCoefficients | None = None
+    profile: LineCoefficients | None = None
 
     @property
     def log_weights(self) -> Array:
         """E[log π]."""
         return psi(self.concentration) - psi(self.concentration.sum())
-
-
-def softmax(logits: Array) -> Array:
-    """Rows of probabilities; never exactly 0, so that a cluster can come back."""
-    return np.exp(logits - logsumexp(logits, axis=1, keepdims=True))
 
 
 @dataclass(frozen=True)
@@ -97,6 +64,7 @@ class ClusterModel(DataModel):
     likelihood : "gaussian" or "poisson"
     concentration : prior γ₀ of each cluster weight
     tries : random starts
+    designs : covariates of rows and of columns, or None
     """
 
     clusters: int
@@ -104,6 +72,7 @@ class ClusterModel(DataModel):
     likelihood: str = "gaussian"
     concentration: float = 1.0
     tries: int = 4
+    designs: tuple[Design | None, Design | None] = field(default=(None, None), compare=False)
 
     @property
     def family(self) -> str:  # type: ignore[override]
@@ -118,35 +87,75 @@ class ClusterModel(DataModel):
     # --- start --------------------------------------------------------------------------------------------------
 
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
-        """Responsibilities from k-means on the observed cells, profiles from them."""
-        values = self._values(cells)
-        chance = _seed(values, self.clusters, rng) if self.clusters > 1 else np.ones((values.shape[0], 1))
+        """Responsibilities from k-means on the observed cells, profiles from them.
+
+        Of cells on disk, k-means sees some lines; all others go to the nearest centre.
+        """
+        lines = cells.by(self.axis)
+        chance = first_labels(lines, self.clusters, rng) if self.clusters > 1 else np.ones((lines.n, 1))
         soft = 0.9 * chance + 0.1 / self.clusters
-        shared = self._first_shared(values, soft)
-        pattern = values.copy()
-        pattern.data = np.ones_like(pattern.data)
-        noise = max(float(np.var(values.data)), 1e-6)
-        linear, quadratic = values.T @ soft, pattern.T @ soft
+        shared = self._first_shared(cells, soft)
+        noise = max(lines.variance(), 1e-6)
+        linear = quadratic = np.zeros((lines.n_other, self.clusters))
+        for start, part in lines.blocks():
+            values = as_matrix(part)
+            here = soft[start : start + part.n]
+            linear, quadratic = linear + values.T @ here, quadratic + ones_at(values).T @ here
         if self.likelihood == "gaussian":
             linear, quadratic = linear / noise, quadratic / noise
         profile = self._profile(linear, quadratic, shared)
-        return self._sides(Assignment(soft), profile, shared)
+        return self._designed(Assignment(soft), profile, shared, cells)
 
-    def _values(self, cells: Cells) -> Any:
-        """The cells as a sparse matrix whose rows are the assigned lines."""
-        lines = cells.by(self.axis)
-        shape = (lines.n, lines.n_other)
-        return csr_matrix((lines.values.astype(np.float64), lines.indices, lines.indptr), shape=shape)
+    def _designed(self, assigned: Assignment, profile: Any, shared: MixtureShared, cells: Cells) -> Start:
+        """The start with covariates, where an axis has them."""
+        mine, theirs = (
+            None if known is None else known.lines((cells.rows, cells.cols)[axis], ("rows", "cols")[axis])
+            for axis, known in ((axis, self.designs[axis]) for axis in (self.axis, 1 - self.axis))
+        )
+        if mine is not None:
+            assigned = DesignedAssignment(assigned.probability, mine)
+            shared = replace(shared, odds=ClusterCoefficients.start(assigned, self.concentration))
+        if theirs is not None:
+            profile = DesignedProfile(profile.mean, profile.variance, theirs)
+            first = LineCoefficients.start(theirs, self._free, self._widths(shared))
+            shared = replace(shared, profile=first)
+        return self._sides(assigned, profile, shared)
 
-    def _first_shared(self, values: Any, soft: Array) -> MixtureShared:
+    @property
+    def _free(self) -> Array:
+        return np.ones(self.clusters, np.bool_)
+
+    def _widths(self, shared: MixtureShared) -> Array:
+        """Prior variance of each cluster's profile: all have one."""
+        return np.full(self.clusters, shared.prior[1])
+
+    def _first_shared(self, cells: Cells, soft: Array) -> MixtureShared:
         concentration = self.concentration + soft.sum(axis=0)
         if self.likelihood == "gaussian":
-            return MixtureShared(concentration, (0.0, max(0.1 * float(np.var(values.data)), FLOOR)))
-        return MixtureShared(concentration, _gamma_prior(values))
+            return MixtureShared(concentration, (0.0, max(0.1 * cells.by(self.axis).variance(), FLOOR)))
+        return MixtureShared(concentration, self._gamma_prior(cells))
+
+    def _gamma_prior(self, cells: Cells) -> tuple[float, float]:
+        """Shape and rate of the profiles, as wide as the other axis's means differ."""
+        mean, other = max(cells.by(self.axis).mean(), 1e-3), cells.by(1 - self.axis)
+        shape = shape_by_moments(other.line_sums(), np.diff(other.indptr), mean)
+        return shape, shape / mean
+
+    def grown(self, fresh: DataModel) -> ClusterModel:
+        """The same clusters, with the covariates of more lines."""
+        super().grown(fresh)
+        assert isinstance(fresh, ClusterModel)
+        rows, cols = (old if new is None else new for old, new in zip(self.designs, fresh.designs, strict=True))
+        return replace(self, designs=(rows, cols))
 
     def reread(self, shared: MixtureShared, cells: Cells, rows: Any, cols: Any) -> MixtureShared:
-        """The gamma prior of the profiles is that of all cells; that of normal ones is learned."""
-        return shared if self.likelihood == "gaussian" else replace(shared, prior=_gamma_prior(self._values(cells)))
+        """The gamma prior of the profiles is that of all cells, coefficients are on the covariates of all lines."""
+        assigned, profile = (rows, cols) if self.axis == 0 else (cols, rows)
+        if shared.odds is not None:
+            shared = replace(shared, odds=shared.odds.over(assigned.x))
+        if shared.profile is not None:
+            shared = replace(shared, profile=shared.profile.over(profile.x, self._widths(shared)))
+        return shared if self.likelihood == "gaussian" else replace(shared, prior=self._gamma_prior(cells))
 
     def _sides(self, assigned: Any, profile: Any, shared: Any) -> Start:
         return Start(assigned, profile, shared) if self.axis == 0 else Start(profile, assigned, shared)
@@ -178,45 +187,68 @@ class ClusterModel(DataModel):
         """log r = E log π + Σ_j [ωt m̂ − ½ω(m̂² + s)] for assigned lines; conjugate profiles for the others."""
         if axis == self.axis:
             half = 0.5 if self.likelihood == "gaussian" else 1.0
-            logits = shared.log_weights + found.linear - half * found.quadratic
-            return Assignment(softmax(logits).astype(side.probability.dtype))
+            prior = shared.log_weights if shared.odds is None else shared.odds.logits(side.x)
+            probability = softmax(prior + found.linear - half * found.quadratic)
+            return replace(side, probability=probability.astype(side.probability.dtype))
         dtype = (side.mean if self.likelihood == "gaussian" else side.alpha).dtype
-        new = self._profile(found.linear, found.quadratic, shared)
+        more = 0.0 if shared.profile is None else shared.profile.prior_mean(side.x.astype(np.float64))
+        new = self._profile(found.linear, found.quadratic, shared, more)
         if self.likelihood == "gaussian":
-            return NormalProfile(new.mean.astype(dtype), new.variance.astype(dtype))
+            return replace(side, mean=new.mean.astype(dtype), variance=new.variance.astype(dtype))
         return GammaFactor(new.alpha.astype(dtype), new.beta.astype(dtype))
 
-    def _profile(self, linear: Array, quadratic: Array, shared: MixtureShared) -> Any:
-        """1/s = 1/ρ + Σ r ω, m̂ = s(η/ρ + Σ r ωt); Poisson: shape a₀ + Σ r y, rate b₀ + Σ r ε."""
+    def _profile(self, linear: Array, quadratic: Array, shared: MixtureShared, more: Array | float = 0.0) -> Any:
+        """1/s = 1/ρ + Σ r ω, m̂ = s(η/ρ + Σ r ωt); Poisson: shape a₀ + Σ r y, rate b₀ + Σ r ε.
+
+        ``more`` is what covariates add to η.
+        """
         a, b = shared.prior
         if self.likelihood == "gaussian":
             variance = 1.0 / (1.0 / b + quadratic)
-            return NormalProfile(variance * (a / b + linear), variance)
+            return NormalProfile(variance * ((a + more) / b + linear), variance)
         return GammaFactor(a + linear, b + quadratic)
 
     def learn(self, side: Any, axis: int, shared: MixtureShared) -> MixtureShared:
-        """q(π) after the assignments; the normal profiles' prior variance by empirical Bayes."""
+        """q(π) or the odds after the assignments; the normal profiles' coefficients and prior variance."""
         if axis == self.axis:
-            total = side.probability.sum(axis=0, dtype=np.float64)
+            if shared.odds is not None:
+                return replace(shared, odds=shared.odds.learned(side))
+            total = on_host(np.sum(side.probability, axis=0, dtype=np.float64))
             return replace(shared, concentration=self.concentration + total)
         if self.likelihood != "gaussian":
             return shared
-        center = shared.prior[0]
-        away = (side.mean.astype(np.float64) - center) ** 2 + side.variance
-        return replace(shared, prior=(center, max(float(away.mean()), FLOOR)))
+        center, coefficients = shared.prior[0], shared.profile
+        if coefficients is not None:
+            coefficients = coefficients.learned(side, self._widths(shared), self._free)
+            away = coefficients.distances(side) / len(side.mean)
+        else:
+            away = (side.mean.astype(np.float64) - center) ** 2 + side.variance
+        return replace(shared, prior=(center, max(float(away.mean()), FLOOR)), profile=coefficients)
+
+    def drawn_lines(self, axis: int, side: Any, shared: MixtureShared, rng: np.random.Generator) -> Any:
+        """One cluster for each assigned line; one value for each number of a profile."""
+        if axis == self.axis:
+            which = pick(side.probability.astype(np.float64), 1, rng)[:, 0]
+            return Assignment(np.eye(self.clusters)[which])
+        if isinstance(side, NormalProfile):
+            return NormalProfile(rng.normal(side.mean, np.sqrt(side.variance)), np.zeros(side.variance.shape))
+        return side.drawn(rng)
 
     def divergence(self, side: Any, axis: int, shared: MixtureShared) -> float:
         """KL of assignments and π, or of the profiles."""
         if axis == self.axis:
             r = side.probability.astype(np.float64)
             entropy = np.sum(np.where(r > 0.0, r * np.log(np.maximum(r, 1e-300)), 0.0))
+            if shared.odds is not None:
+                return float(entropy) + shared.odds.divergence(side)
             return float(entropy - np.sum(r * shared.log_weights)) + self._dirichlet(shared)
         a, b = shared.prior
-        if self.likelihood == "gaussian":
-            v = side.variance.astype(np.float64)
-            away = (side.mean.astype(np.float64) - a) ** 2 + v
-            return float(0.5 * np.sum(away / b - 1.0 - np.log(v) + np.log(b)))
-        return side.divergence(a, b, float(np.log(b)))
+        if self.likelihood != "gaussian":
+            return side.divergence(a, b, float(np.log(b)))
+        v, coefficients = side.variance.astype(np.float64), shared.profile
+        away = (side.mean.astype(np.float64) - a) ** 2 + v if coefficients is None else coefficients.distances(side)
+        lines = float(0.5 * (np.sum(away) / b - np.sum(1.0 + np.log(v / b))))
+        return lines if coefficients is None else lines + coefficients.divergence(self._free)
 
     def _dirichlet(self, shared: MixtureShared) -> float:
         """KL(Dir(γ) ‖ Dir(γ₀))."""
@@ -239,61 +271,46 @@ class ClusterModel(DataModel):
 
     def prior_line(self, axis: int, side: Any, shared: MixtureShared) -> Any:
         """Cluster weights for an unseen assigned line, the profiles' prior for an unseen other line."""
+        if self._has_covariates(axis, shared):
+            return self._prior_lines(axis, np.zeros((1, side.x.shape[1])), side, shared)
         if axis == self.axis:
             return Assignment((shared.concentration / shared.concentration.sum())[None, :])
         a, b = (np.full((1, self.clusters), value) for value in shared.prior)
         return NormalProfile(a, b) if self.likelihood == "gaussian" else GammaFactor(a, b)
 
+    def _has_covariates(self, axis: int, shared: MixtureShared) -> bool:
+        return (shared.odds if axis == self.axis else shared.profile) is not None
 
-def _gamma_prior(values: Any) -> tuple[float, float]:
-    """Shape and rate of the profiles, as wide as the other axis's means differ."""
-    mean = max(float(np.mean(values.data)), 1e-3)
-    degree = np.bincount(values.indices, minlength=values.shape[1])
-    sums = np.bincount(values.indices, weights=values.data, minlength=values.shape[1])
-    shape = shape_by_moments(sums, degree, mean)
-    return shape, shape / mean
+    def _prior_lines(self, axis: int, x: Array, side: Any, shared: MixtureShared) -> Any:
+        """Lines that are known by their covariates alone."""
+        if axis == self.axis:
+            assert shared.odds is not None
+            return DesignedAssignment(softmax(shared.odds.logits(x)), x)
+        assert shared.profile is not None
+        coefficients = shared.profile.marginal(side, self._widths(shared))
+        variance = shared.prior[1] + coefficients.variance_at(x)
+        return DesignedProfile(shared.prior[0] + coefficients.prior_mean(x), variance, x)
 
+    def new_lines(self, axis: int, ids: Array, side: Any, shared: MixtureShared) -> Any:
+        """Lines of ids without cells: the prior of their covariates, or of mean ones where they have none."""
+        design = self.designs[axis]
+        if design is None or design.ids is None:
+            return super().new_lines(axis, ids, side, shared)
+        return self._prior_lines(axis, design.of_ids(ids), side, shared)
 
-def _seed(values: Any, clusters: int, rng: np.random.Generator) -> Array:
-    """k-means++ and a few rounds of Lloyd's algorithm on the observed cells only: one-hot labels (n, G).
+    def described(self, axis: int, ids: Array) -> Array:
+        """Which ids have covariates."""
+        design = self.designs[axis]
+        return super().described(axis, ids) if design is None else design.has(ids)
 
-    Distances are means over a line's own observed cells; centres are shrunken towards the column means, because a
-    single line says nothing about the columns it lacks.
-    """
-    pattern = values.copy()
-    pattern.data = np.ones_like(pattern.data)
-    degree = np.maximum(np.asarray(pattern.sum(axis=1)).ravel(), 1.0)
-    column = np.asarray(values.sum(axis=0)).ravel() / (np.asarray(pattern.sum(axis=0)).ravel() + 1.0)
-    centered = values.copy()
-    centered.data = values.data - column[values.indices]
-    square = np.asarray(centered.multiply(centered).sum(axis=1)).ravel()
-    centers = np.zeros((values.shape[1], 0))
-    nearest = square / degree
-    for _ in range(clusters):
-        chance = np.maximum(nearest, 0.0) * degree
-        pick = rng.choice(len(degree), p=chance / chance.sum() if chance.sum() > 0 else None)
-        like = _like(centered, pick)  # lines that agree with the pick fill in the columns it lacks
-        centers = np.column_stack([centers, _centers(centered, pattern, like[:, None])])
-        nearest = _distances(centered, pattern, square, centers, degree).min(axis=1)
-    for _ in range(LLOYD):
-        label = _distances(centered, pattern, square, centers, degree).argmin(axis=1)
-        centers = _centers(centered, pattern, np.eye(clusters)[label])
-    return np.eye(clusters)[label]
-
-
-def _like(centered: Any, pick: int) -> Array:
-    """Weight of each line in the neighbourhood of one: its share of agreement, 1 for the line itself."""
-    agree = np.asarray((centered @ centered[pick].T).todense()).ravel()
-    own = max(float(agree[pick]), 1e-12)
-    weight = np.clip(agree / own, 0.0, 1.0)
-    weight[weight < 0.1] = 0.0
-    weight[pick] = 1.0
-    return weight
-
-
-def _centers(centered: Any, pattern: Any, weight: Array) -> Array:
-    return (centered.T @ weight) / (pattern.T @ weight + 1.0)
-
-
-def _distances(centered: Any, pattern: Any, square: Array, centers: Array, degree: Array) -> Array:
-    return (square[:, None] - 2.0 * (centered @ centers) + pattern @ centers**2) / degree[:, None]
+    def covariate_effects(self, axis: int, side: Any, shared: MixtureShared) -> CovariateEffects | None:
+        """Log odds of the clusters, or the values of their profiles."""
+        design, labels = self.designs[axis], tuple(f"cluster {g + 1}" for g in range(self.clusters))
+        if design is None or not self._has_covariates(axis, shared):
+            return None
+        if axis == self.axis:
+            assert shared.odds is not None
+            return CovariateEffects(labels, design.names, shared.odds.mean, shared.odds.sd(side), False)
+        assert shared.profile is not None
+        sd = shared.profile.marginal(side, self._widths(shared)).sd
+        return CovariateEffects(labels, design.names, shared.profile.mean, sd, True)

@@ -17,11 +17,9 @@ from nmar.data.cells import Cells, Compressed
 from nmar.kernels.spec import Expectation, Kernels
 from nmar.models.predictive import GammaPoissonPredictive
 from nmar.models.protocol import DataModel, Features, Start
-from nmar.prob.factor import GammaFactor, Lines
+from nmar.prob.factor import SURE, GammaFactor, Lines
 
 Array = NDArray[Any]
-
-SURE = 1e9  # shape of a gamma factor that is a known number for all practical purposes
 
 
 def shape_by_moments(sums: Array, degree: Array, mean: float) -> float:
@@ -84,7 +82,7 @@ class Product(DataModel):
         Products then start at the best that one component can do, whatever the scale of the counts: from lines that
         are random on both sides, updates need more sweeps the larger the counts are.
         """
-        overall = max(float(np.mean(cells.values, dtype=np.float64)), 1e-3)
+        overall = max(cells.by(0).mean(), 1e-3)
         sides: dict[int, ProductSide] = {}
         for axis in (lead, 1 - lead):
             sides[axis] = self._start(cells.by(axis), axis, overall, None if axis != lead else rng)
@@ -113,7 +111,7 @@ class Product(DataModel):
         n = len(lines.indptr) - 1
         if self.known[axis]:
             return self._known(n)
-        total = np.bincount(np.repeat(np.arange(n), np.diff(lines.indptr)), lines.values, n)
+        total = lines.line_sums()
         level = (total + overall) / (np.diff(lines.indptr) + 1.0)  # as if each line had one more cell
         if not self.known[1 - axis]:
             level = level * np.sqrt(self.rank / overall)  # both sides alike: so are their priors
@@ -130,15 +128,15 @@ class Product(DataModel):
         return ProductSide(GammaFactor(np.ones((n, self.rank)), np.ones((n, self.rank))), None)
 
     def _scale(self, weights: GammaFactor) -> GammaFactor:
-        shape = np.full(len(weights.alpha), self.scale_shape + self.rank * self.shape)
-        rate = self.scale_rate + weights.mean.sum(axis=1)
+        rate = self.scale_rate + np.sum(weights.mean, axis=1)
+        shape = np.full_like(rate, self.scale_shape + self.rank * self.shape)
         return GammaFactor(shape.astype(weights.alpha.dtype), rate.astype(weights.alpha.dtype))
 
     def features(self, side: ProductSide, axis: int, shared: None) -> Features:
         """exp E[log a] (its largest entry per line taken out) and E[a]."""
         if side.scale is None:
             ones = np.ones_like(side.weights.alpha)
-            return Features(ones, ones, np.zeros(len(ones), ones.dtype))
+            return Features(ones, ones, np.zeros_like(ones[:, 0]))
         logs = side.weights.log_mean
         top = logs.max(axis=1)
         return Features(np.exp(logs - top[:, None]), side.weights.mean, top)
@@ -173,6 +171,10 @@ class Product(DataModel):
         mean = side.weights.mean.mean(axis=0, keepdims=True)
         weights = GammaFactor(shape, shape / mean)
         return ProductSide(weights, self._scale(weights))
+
+    def drawn_lines(self, axis: int, side: ProductSide, shared: None, rng: np.random.Generator) -> ProductSide:
+        """Weights and their scale; ones stay ones."""
+        return side if side.scale is None else ProductSide(side.weights.drawn(rng), side.scale.drawn(rng))
 
     def divergence(self, side: ProductSide, axis: int, shared: None) -> float:
         """KL of the lines and their scales."""

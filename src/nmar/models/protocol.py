@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.kernels.layout import SideView
-from nmar.kernels.spec import CellLaw, Expectation, Kernels, Lines
+from nmar.kernels.spec import CellLaw, Expectation, Kernels, Lines, View
 from nmar.models.predictive import BinTable, Predictive
 from nmar.prob.statistics import Statistics
 
@@ -58,8 +57,8 @@ class Block(NamedTuple):
     """What the kernels read of a block of lines."""
 
     lines: Lines
-    mine: SideView
-    theirs: SideView
+    mine: View
+    theirs: View
     cell_law: CellLaw
     scale: float = 1.0  # how often each cell counts in sums that the loops use themselves
 
@@ -94,12 +93,31 @@ class CovariateEffects(NamedTuple):
     names: tuple[str, ...]
     mean: Array
     sd: Array
+    in_units: Array | bool  # which coordinates have the units of the values
+
+
+def drawn_record(record: Any, rng: np.random.Generator) -> Any:
+    """A record of lines with each of its factors drawn once; what it knows for certain stays."""
+    if hasattr(record, "drawn"):
+        return record.drawn(rng)
+    if not hasattr(record, "__dataclass_fields__") or isinstance(record, KnownLines):
+        return record
+    parts = {name: drawn_record(getattr(record, name), rng) for name in record.__dataclass_fields__}
+    return type(record)(**parts)
 
 
 class DataModel(ABC):
     """A data-generating model. Frozen: settings only, no fitted state.
 
     A side is any immutable dataclass of arrays with one entry per line and a method ``take(lines)``.
+
+    Examples
+    --------
+    Extend it and give it to ``CCPF(data=…)``; docs/how-to/write-a-data-model.md and docs/tutorials/your-own-model.md
+    each have a whole one. These methods have to be defined:
+
+    >>> sorted(DataModel.__abstractmethods__)
+    ['divergence', 'draw', 'features', 'init', 'predictive', 'prior_line', 'update']
     """
 
     family: ClassVar[str] = "gaussian"  # of the values given their natural parameter
@@ -152,7 +170,7 @@ class DataModel(ABC):
         line = self.prior_line(axis, side, shared)
         return line.take(np.zeros(len(ids), np.int64))
 
-    def covariate_effects(self, axis: int, shared: Any) -> CovariateEffects | None:
+    def covariate_effects(self, axis: int, side: Any, shared: Any) -> CovariateEffects | None:
         """Effects of an axis's covariates on its lines, where it has any."""
         return None
 
@@ -230,6 +248,18 @@ class DataModel(ABC):
     def precision(self, shared: Any) -> Precision | None:
         """Posterior of 1/σ², or None where σ² is a point estimate."""
         return None
+
+    def drawn_lines(self, axis: int, side: Any, shared: Any, rng: np.random.Generator) -> Any:
+        """Lines of ``axis`` drawn once from their posterior, as lines without uncertainty (joint draws of cells).
+
+        As it stands, every field of the side that is a gamma or normal factor is drawn, and arrays are left as they
+        are: a model that keeps its uncertainty in plain arrays defines this.
+        """
+        return drawn_record(side, rng)
+
+    def drawn_shared(self, shared: Any, rng: np.random.Generator) -> Any:
+        """Globals drawn once from their posterior, where they have one."""
+        return shared
 
     @abstractmethod
     def divergence(self, side: Any, axis: int, shared: Any) -> float:

@@ -9,8 +9,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.data.axis import Axis
 from nmar.data.cells import Cells
-from nmar.data.covariates import design
+from nmar.data.covariates import Design, design
 from nmar.models.bilinear import Bilinear, Coordinates
 from nmar.models.element import Element, NormalElement
 from nmar.models.mixture import ClusterModel
@@ -110,16 +111,21 @@ def with_designs(
     axes: tuple[Coordinates, Coordinates], cells: Cells | None, rows: Any, cols: Any
 ) -> tuple[Coordinates, Coordinates]:
     """The axes with covariates, where they are given."""
-    if rows is None and cols is None:
-        return axes
-    if cells is None:
-        raise ValueError("a model with covariates cannot be simulated; simulate without them")
-    given = ((rows, cells.rows, "rows"), (cols, cells.cols, "cols"))
     first, second = (
-        axis if known is None else replace(axis, design=design(known, ids, name))
-        for axis, (known, ids, name) in zip(axes, given, strict=True)
+        axis if known is None else replace(axis, design=known)
+        for axis, known in zip(axes, designs(cells, rows, cols), strict=True)
     )
     return first, second
+
+
+def designs(cells: Cells | None, rows: Any, cols: Any) -> tuple[Design | None, Design | None]:
+    """Covariates of both axes as numbers, None where there are none."""
+    if rows is None and cols is None:
+        return None, None
+    if cells is None:
+        raise ValueError("a model with covariates cannot be simulated; simulate without them")
+    of_rows = None if rows is None else design(rows, cells.rows, "rows")
+    return of_rows, None if cols is None else design(cols, cells.cols, "cols")
 
 
 @dataclass(frozen=True)
@@ -172,7 +178,7 @@ class Factorization:
         """
         if cells is None:
             return Product(self.rank)
-        mean = max(float(np.mean(cells.values, dtype=np.float64)), 1e-6)
+        mean = max(cells.by(0).mean(), 1e-6)
         between = min(_effect_shape(cells, axis, mean) for axis in (0, 1))
         shape, level = max(between / self.rank, 0.1), np.sqrt(mean / self.rank)
         return Product(self.rank, shape, between, between * float(level) / shape)
@@ -190,8 +196,7 @@ SURE_SCALE = 1e6  # prior shape of a scale that is the same for all lines, for a
 def _effect_shape(cells: Cells, axis: int, mean: float) -> float:
     """Shape of the gamma prior of one axis's Poisson effects, by moments."""
     lines = cells.by(axis)
-    sums = np.bincount(lines.major(), weights=lines.values, minlength=lines.n)
-    return shape_by_moments(sums, np.diff(lines.indptr), mean)
+    return shape_by_moments(lines.line_sums(), np.diff(lines.indptr), mean)
 
 
 @dataclass(frozen=True)
@@ -206,6 +211,11 @@ class Effects:
     axis : "rows", "cols" or "both"
     family : "gaussian" (additive) or "poisson" (multiplicative for "both")
     rows, cols : covariates, as in :class:`Factorization`
+
+    Examples
+    --------
+    >>> Effects("both", family="poisson").describe()
+    'poisson-effects:both'
     """
 
     axis: Literal["rows", "cols", "both"] = "rows"
@@ -239,7 +249,7 @@ class Effects:
         known = (self.axis == "cols", self.axis == "rows")
         if cells is None:
             return Product(1, known=known)
-        mean = max(float(np.mean(cells.values, dtype=np.float64)), 1e-6)
+        mean = max(cells.by(0).mean(), 1e-6)
         shapes = [_effect_shape(cells, axis, mean) for axis in (0, 1) if not known[axis]]
         shape, level = min(shapes), mean ** (1.0 / len(shapes))
         return Product(1, shape, SURE_SCALE, SURE_SCALE * level / shape, known)
@@ -260,6 +270,13 @@ class Mixture:
     family : "gaussian" or "poisson"
     concentration : Dirichlet prior of each cluster weight
     restarts : random starts; the best bound goes on
+    rows, cols : covariates, as in :class:`Factorization`. Those of the axis that is clustered move the prior
+        probabilities of its clusters, those of the other axis the prior means of the clusters' profiles (Gaussian only)
+
+    Examples
+    --------
+    >>> Mixture(3, "cols", cols=np.arange(8.0).reshape(4, 2)).describe()
+    'mixture:3:cols+covariates'
     """
 
     clusters: int = 10
@@ -267,6 +284,8 @@ class Mixture:
     family: Literal["gaussian", "poisson"] = "gaussian"
     concentration: float = 1.0
     restarts: int = 4
+    rows: Any = field(default=None, compare=False, repr=False)
+    cols: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_count("clusters", self.clusters, 1)
@@ -275,15 +294,24 @@ class Mixture:
         check_choice("family", self.family, ("gaussian", "poisson"))
         if not self.concentration > 0:
             raise ValueError(f"concentration={self.concentration!r}; give a number above 0")
+        other = "cols" if self.axis == "rows" else "rows"
+        if self.family != "gaussian" and getattr(self, other) is not None:
+            raise ValueError(
+                f"{other} must be None with family={self.family!r}: profiles of the clusters have gamma priors there,"
+                f" whose means cannot be linear in covariates; those of {self.axis}, which are clustered, can be given"
+            )
+        if self.clusters == 1 and getattr(self, self.axis) is not None:
+            raise ValueError(f"clusters=1: covariates of {self.axis} move the odds of clusters, and there is only one")
 
     def build(self, cells: Cells | None) -> DataModel:
         """A cluster model."""
-        axis = 0 if self.axis == "rows" else 1
-        return ClusterModel(self.clusters, axis, self.family, self.concentration, self.restarts)
+        axis, known = 0 if self.axis == "rows" else 1, designs(cells, self.rows, self.cols)
+        return ClusterModel(self.clusters, axis, self.family, self.concentration, self.restarts, known)
 
     def describe(self) -> str:
-        """Name, clusters and axis."""
-        return f"{'' if self.family == 'gaussian' else 'poisson-'}mixture:{self.clusters}:{self.axis}"
+        """Name, clusters and axis, and whether it has covariates."""
+        known = "" if self.rows is None and self.cols is None else "+covariates"
+        return f"{'' if self.family == 'gaussian' else 'poisson-'}mixture:{self.clusters}:{self.axis}{known}"
 
 
 @dataclass(frozen=True)
@@ -300,6 +328,11 @@ class Constant:
     -----
     With ``linkage="compound"`` this is hierarchical compound Poisson factorization; for the Gaussian that is
     ``Compound(mean="scale")``, under which y ~ N(nμ, nσ²).
+
+    Examples
+    --------
+    >>> Constant("binomial", trials=10).describe()
+    'constant:binomial'
     """
 
     family: str = "gaussian"
@@ -339,6 +372,11 @@ class Regression:
     axis : "rows" (default) or "cols": what has coefficients
     covariance : "full", "diagonal", or "auto": full up to 40 covariates
     names : names of the covariates; a frame brings its own
+
+    Examples
+    --------
+    >>> Regression(np.arange(6.0).reshape(3, 2), names=("dose", "age")).covariate_names
+    ('intercept', 'dose', 'age')
     """
 
     covariates: Any
@@ -369,16 +407,25 @@ class Regression:
         covariance = small if self.covariance == "auto" else self.covariance
         return Bilinear((own, other) if self.axis == "rows" else (other, own), covariance)
 
-    def _design(self, cells: Cells | None) -> Array:
+    def portable(self, rows: Axis, cols: Axis) -> Regression:
+        """The same as model files can hold it: an array in the order of the fitted lines, and the names."""
+        ids = (cols if self.axis == "rows" else rows).ids
+        return replace(self, covariates=self._ordered(ids), names=self.covariate_names[1:])
+
+    def _ordered(self, ids: Array | None) -> Array:
+        """The covariates as numbers, in the order of these ids where a frame has them in its index."""
         table = self.covariates
-        side = 1 if self.axis == "rows" else 0
-        if cells is not None and hasattr(table, "reindex"):
-            ids = cells.col_ids if side == 1 else cells.row_ids
+        if ids is not None and hasattr(table, "reindex"):
             absent = [key for key in ids if key not in table.index]
             if absent:
+                side = 1 if self.axis == "rows" else 0
                 raise ValueError(f"covariates has no line for {listed(side, absent)}; {_remedy('covariates')}")
             table = table.loc[list(ids)]
-        x = np.asarray(table, np.float64)
+        return np.asarray(table, np.float64)
+
+    def _design(self, cells: Cells | None) -> Array:
+        side = 1 if self.axis == "rows" else 0
+        x = self._ordered(None if cells is None else (cells.col_ids if side == 1 else cells.row_ids))
         if x.ndim != 2 or not np.all(np.isfinite(x)):
             raise ValueError("covariates must be a table of finite numbers; impute or drop the missing ones first")
         if cells is not None:
@@ -402,6 +449,13 @@ class Regressor:
         means the same in any units
     row_features : (rows, features) array in the order of the matrix, or None
     col_features : (columns, features) array, or None
+    family : "gaussian"; the only one
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> Regressor(Ridge(), col_features=np.arange(4.0)[:, None]).describe()
+    'regressor:Ridge'
     """
 
     estimator: Any

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from nmar.kernels.spec import Array
 from nmar.models.law import Law
+from nmar.models.pattern_covariates import DesignedPattern
 from nmar.models.predictive import BinTable
 from nmar.models.scaling import LineSums
 from nmar.models.state import Shared, State
@@ -19,16 +20,19 @@ class Info:
 
     Attributes
     ----------
-    log_z : Σ log Z of the state it started from, less what lines pay for being exposed to their observed cells
+    log_z : Σ log Z of the state it started from, less what lines pay for being exposed to cells of their own: to
+        their observed ones once more, to their hidden ones less than to all
     stats : n-vectors with q(n) held, where they were asked for
     weights : (2, cells) row-major, for cellwise data models, where n-vectors were asked for
     sums : sums over the cells visited, of each line, where other cells are remembered
+    cross : expected counts and exposures of products of the pattern's covariates, of the axis that gives them
     """
 
     log_z: float
     stats: Statistics | None
     weights: Array | None = None
     sums: LineSums | None = None
+    cross: Array | None = None
 
 
 def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
@@ -37,7 +41,7 @@ def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
     Priors are learned from the new lines. φ, σ² or κ, Λ̄ and posteriors that all cells share need n-vectors, and stay
     where the half sweep has summed none.
     """
-    shared = _learn_shapes(axis, state, law)
+    shared = _learn_effects(axis, state, info, law, _learn_shapes(axis, state, law))
     if not law.data.has_values:
         return shared
     if info.stats is not None:
@@ -54,8 +58,17 @@ def _learn_shapes(axis: int, state: State, law: Law) -> Shared:
     shapes = state.shared.shapes
     if shapes is None or law.pattern_fixed:
         return state.shared
-    new = law.pattern.learned_shape(state.sides[axis].pattern)
+    new = law.pattern_of(state.shared, axis).learned_shape(state.sides[axis].pattern)
     return replace(state.shared, shapes=(new, shapes[1]) if axis == 0 else (shapes[0], new))
+
+
+def _learn_effects(axis: int, state: State, info: Info, law: Law, shared: Shared) -> Shared:
+    """Prior means of the effects of the pattern's covariates on the lines updated, and q(ω) of their products."""
+    mine = law.pattern_of(shared, axis)
+    if not isinstance(mine, DesignedPattern) or law.pattern_fixed:
+        return shared
+    effects = mine.effects.learned(axis, mine.effect_factors(state.sides[axis].pattern))
+    return replace(shared, effects=effects if info.cross is None else effects.crossed(info.cross))
 
 
 def _learn_from(stats: Statistics, shared: Shared, law: Law) -> Shared:

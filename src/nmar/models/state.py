@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.kernels.spec import Kernels
 from nmar.models.missingness import PatternSide
+from nmar.models.pattern_covariates import PatternEffects
+from nmar.prob.arrays import is_array, on_host
 from nmar.prob.linkage import Linkage
 from nmar.prob.units import Units
 
@@ -33,6 +36,10 @@ class Side:
         """The chosen lines."""
         return Side(self.pattern.take(lines), self.data.take(lines))
 
+    def placed(self, kernels: Kernels) -> Side:
+        """The lines where a backend keeps them."""
+        return map_arrays(self, kernels.place) if kernels.own_memory else self
+
 
 @dataclass(frozen=True, eq=False)
 class Shared:
@@ -48,6 +55,7 @@ class Shared:
     table_size : counts covered by an open table
     scale : what the values were divided by after that; all the rest is in these units
     shapes : learned prior shapes η and ζ of the pattern's two sides, or None where they are given
+    effects : what lines share of the effects of the pattern's covariates, or None where it has none
     """
 
     dispersion: float
@@ -58,6 +66,7 @@ class Shared:
     table_size: int = 32
     scale: float = 1.0
     shapes: tuple[float, float] | None = None
+    effects: PatternEffects | None = None
 
     @property
     def units(self) -> Units:
@@ -83,14 +92,33 @@ class State:
 
     def copy(self) -> State:
         """The state in memory of its own, to be kept while the run that made it goes on (see LineBuffers)."""
-        rows, cols = (map_arrays(side, np.copy) for side in self.sides)
+        return self.mapped(np.copy)
+
+    def placed(self, kernels: Kernels) -> State:
+        """The state with its lines where a backend keeps them."""
+        return self.mapped(kernels.place) if kernels.own_memory else self
+
+    def on_host(self) -> State:
+        """The state with its lines in NumPy's memory, wherever a backend keeps them."""
+        return self if self.in_host_memory else self.mapped(on_host)
+
+    @property
+    def in_host_memory(self) -> bool:
+        """Whether the lines are NumPy's arrays."""
+        return isinstance(self.sides[0].pattern.weights.alpha, np.ndarray)
+
+    def mapped(self, change: Callable[[Array], Array]) -> State:
+        """The state with ``change`` applied to each array of lines."""
+        rows, cols = (map_arrays(side, change) for side in self.sides)
         return State((rows, cols), self.shared)
 
 
 def map_arrays(record: Any, change: Callable[[Array], Array]) -> Any:
     """A record of lines with ``change`` applied to each of its arrays; whatever else it holds stays."""
-    if isinstance(record, np.ndarray):
+    if is_array(record):
         return change(record)
+    if type(record) is tuple:
+        return tuple(map_arrays(part, change) for part in record)
     if not hasattr(record, "__dataclass_fields__"):
         return record
     return type(record)(**{name: map_arrays(getattr(record, name), change) for name in record.__dataclass_fields__})
@@ -103,7 +131,7 @@ def join(parts: list[Any]) -> Any:
         return first
     if any(part is None for part in parts):
         return None
-    if isinstance(first, np.ndarray):
+    if is_array(first):
         return np.concatenate(parts)
     fields = {name: join([getattr(p, name) for p in parts]) for name in first.__dataclass_fields__}
     return type(first)(**fields)

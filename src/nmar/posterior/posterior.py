@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.axis import Axis
 from nmar.models.law import Law
-from nmar.models.missingness import Pattern, PatternSide
 from nmar.models.predictive import BinTable, Predictive
 from nmar.models.state import Side, State, join
-from nmar.posterior.mixing import BLOCK, draws, log_mixture, mixtures
-from nmar.prob.factor import GammaFactor
+from nmar.posterior.mixing import BLOCK, Mixed, draws, log_mixture, mixtures
 from nmar.prob.linkage import Linkage
 from nmar.prob.pieces import pieces
 from nmar.prob.units import Units
@@ -28,6 +27,7 @@ Array = NDArray[Any]
 
 NOBODY: Array = np.empty(0, object)  # no ids
 DRAWS = 4000  # of a cell, from which quantiles are taken where there is no closed distribution function
+REMEDY = "remove them, or pass unknown='prior'"  # of ids that are not known
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +64,12 @@ class Posterior:
         """The same with lines of ids that were never seen: those given, and at position −1 one of any other id."""
         sides = []
         for axis, (side, ids) in enumerate(zip(self.state.sides, (rows, cols), strict=True)):
-            pattern = _unseen(side.pattern, self.law.pattern_of(self.state.shared, axis))
+            pattern = self.law.pattern_of(self.state.shared, axis)
             new = self.law.data.prior_line(axis, side.data, self.state.shared.data)
-            parts = [side, Side(pattern, new)]
+            parts = [side, Side(pattern.unseen(side.pattern), new)]
             if len(ids):
                 lines = self.law.data.new_lines(axis, ids, side.data, self.state.shared.data)
-                parts.insert(1, Side(pattern.take(np.zeros(len(ids), np.int64)), lines))
+                parts.insert(1, Side(pattern.unseen(side.pattern, ids), lines))
             sides.append(join(parts))
         return Posterior(self.law, State((sides[0], sides[1]), self.state.shared), self.rows, self.cols)
 
@@ -94,12 +94,32 @@ class Posterior:
         return BinTable(phi1, delta, linkage.bin_table(size), self.state.shared.dispersion)
 
 
-def _unseen(side: PatternSide, law: Pattern) -> PatternSide:
-    """A pattern line at the mean of the seen ones, as spread as the prior."""
-    mean = side.weights.mean.mean(axis=0, keepdims=True)
-    shape = np.full(mean.shape, law.shape, mean.dtype)
-    weights = GammaFactor(shape, shape / mean)
-    return PatternSide(weights, law.activity(weights))
+def known_or_described(
+    posterior: Posterior,
+    axis: int,
+    ids: Array,
+    unknown: Literal["error", "prior"] = "error",
+    remedy: str = REMEDY,
+    values: bool = True,
+) -> tuple[Array, Array]:
+    """Positions of ids, and those ids that have covariates but no cells: they come after the known ones.
+
+    ``values``: these are asked about. Covariates of the pattern alone do not tell what values an id has, so they count
+    only where values are not asked about, or with ``unknown="prior"``.
+    """
+    there, argument = (posterior.rows, posterior.cols)[axis], ("rows", "cols")[axis]
+    found = there.positions(ids, "prior")
+    away = found < 0
+    described = np.zeros(len(ids), np.bool_)
+    described[away] = posterior.law.data.described(axis, ids[away])
+    if unknown == "prior" or not values:
+        described[away] |= posterior.law.pattern.described(axis, ids[away])
+    if not described.any():
+        return there.positions(ids, unknown, argument, remedy), ids[:0]
+    there.positions(ids[~described], unknown, argument, remedy)
+    new, where = np.unique(ids[described], return_inverse=True)
+    found[described] = there.size + where
+    return found, new
 
 
 def log_density(posterior: Posterior, i: Array, j: Array, y: Array, plugin: bool = False) -> Array:
@@ -117,6 +137,8 @@ def log_density(posterior: Posterior, i: Array, j: Array, y: Array, plugin: bool
 
 def mean_and_variance(posterior: Posterior, i: Array, j: Array) -> tuple[Array, Array]:
     """E[y | observed] and Var[y | observed], n ~ ZTP(Λ)."""
+    if posterior.law.support is not None:
+        return _seen_moments(posterior, i, j)
     mean, variance = _moments(posterior, i, j)
     return posterior.units.to_user(mean), posterior.units.scale**2 * variance
 
@@ -133,12 +155,36 @@ def _moments(posterior: Posterior, i: Array, j: Array) -> tuple[Array, Array]:
     return mean, variance
 
 
+def _seen_moments(posterior: Posterior, i: Array, j: Array) -> tuple[Array, Array]:
+    """Mean and variance of a value that is rounded to its levels and held within its range."""
+    support, units = posterior.law.support, posterior.units
+    assert support is not None
+    mean, variance = np.empty(len(i)), np.empty(len(i))
+    for m in mixtures(posterior, i, j):
+        found = support.moments(partial(_cumulative_at, m, units))
+        mean[m.where], variance[m.where] = found
+    return mean, variance
+
+
+def _cumulative_at(m: Mixed, units: Units, value: float) -> Array:
+    """P(Y ≤ value) of each cell, the value in the user's units."""
+    found = m.cumulative(np.full(len(m.where), units.to_model(value)))
+    assert found is not None  # Gaussian models have a closed form
+    return found
+
+
+def seen(posterior: Posterior, values: Array) -> Array:
+    """Values of the model as they can be seen, in the user's units."""
+    values, support = posterior.units.to_user(values), posterior.law.support
+    return values if support is None else support.seen(values)
+
+
 def sample(posterior: Posterior, i: Array, j: Array, n: int, rng: np.random.Generator) -> Array:
     """Draws from p(y | observed): (cells, n)."""
     out = np.empty((len(i), n))
     for m in mixtures(posterior, i, j):
         out[m.where] = draws(m, n, rng)
-    return posterior.units.to_user(out)
+    return seen(posterior, out)
 
 
 def quantiles(posterior: Posterior, i: Array, j: Array, levels: tuple[float, ...], seed: int = 0) -> Array:
@@ -155,7 +201,7 @@ def quantiles(posterior: Posterior, i: Array, j: Array, levels: tuple[float, ...
             continue
         for k, level in enumerate(levels):
             out[m.where, k] = _invert(m.cumulative, level, at, spread)
-    return np.ceil(out - 1e-6) if discrete else posterior.units.to_user(out)
+    return np.ceil(out - 1e-6) if discrete else seen(posterior, out)
 
 
 def _invert(cdf: Callable[[Array], Any], level: float, at: Array, spread: Array) -> Array:

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from nmar.data.cells import Compressed
-from nmar.posterior.posterior import Posterior, mean_and_variance
+from nmar.posterior.posterior import Posterior, known_or_described, mean_and_variance
 from nmar.prob.pieces import pieces
 
 Array = NDArray[Any]
 
 CRITERIA = ("value", "observed", "expected")
-BLOCK = 1 << 19  # scores of a block, at most: they stay in the cache of a processor
+BLOCK = 1 << 17  # scores of a block, at most: they stay in the cache of a processor
 
 
-def recommendable(posterior: Posterior, rows: Any) -> Array:
-    """Positions of the rows of these ids; each must have been seen, for otherwise all columns are alike to it."""
-    return posterior.rows.positions(rows, argument="rows", remedy="remove them, or fold in their cells (fold_in)")
+def recommendable(
+    posterior: Posterior, rows: Any, by: str, unknown: Literal["error", "prior"] = "error"
+) -> tuple[Posterior, Array]:
+    """The posterior with rows known by covariates alone, and positions of the rows of these ids.
+
+    Each must have been seen or have covariates, for otherwise all columns are alike to it, unless ``unknown="prior"``.
+    """
+    remedy = "remove them, or fold in their cells (fold_in)"
+    lines, new = known_or_described(posterior, 0, np.asarray(rows), unknown, remedy, by != "observed")
+    if not len(new) and unknown == "error":
+        return posterior, lines
+    longer = posterior.extended(new).state.sides[0]
+    return replace(posterior, state=posterior.state.with_side(0, longer)), lines
 
 
 def recommend(posterior: Posterior, lines: Array, n: int, by: str, seen: Compressed | None) -> tuple[Array, Array]:
@@ -35,24 +48,68 @@ def recommend(posterior: Posterior, lines: Array, n: int, by: str, seen: Compres
     count = len(posterior.cols)
     if not 1 <= n <= count:
         raise ValueError(f"n={n}; give a number from 1 to the {count} columns there are")
-    which, scores = np.full((len(lines), n), -1), np.full((len(lines), n), np.nan)
     score_rows = _Scorer(posterior, by)
+    return _rank(score_rows, lines, n, count, None if seen is None else lambda some: _seen_cells(seen, some))
+
+
+def similar(posterior: Posterior, axis: int, lines: Array, n: int, by: str) -> tuple[Array, Array]:
+    """Positions and similarities of the lines most like each of these, best first, themselves left out.
+
+    The similarity of two rows is the correlation, over all columns, of their expected values (or expected counts), less
+    those of the average row; so it depends on nothing that the factors leave open, such as rotations and scales.
+    """
+    count = len((posterior.rows, posterior.cols)[axis])
+    if not 1 <= n < count:
+        raise ValueError(f"n={n}; give a number from 1 to the {count - 1} others there are")
+    mine, theirs = (_profile_parts(posterior, by)[k] for k in (axis, 1 - axis))
+    spread = np.cov(theirs, rowvar=False, ddof=0).reshape(mine.shape[1], -1)
+    value, vector = np.linalg.eigh(spread)
+    shown = (mine - mine.mean(axis=0)) @ (vector * np.sqrt(np.maximum(value, 0.0)))
+    size = np.linalg.norm(shown, axis=1, keepdims=True)
+    if not (size > 0.0).any():
+        raise ValueError(f"by={by!r}: to this model all of them are alike; choose another data model, or another by=")
+    shown = (shown / np.where(size > 0.0, size, 1.0)).T
+    return _rank(lambda some: shown[:, some].T @ shown, lines, n, count, lambda some: (np.arange(len(some)), some))
+
+
+def _profile_parts(posterior: Posterior, by: str) -> tuple[Array, Array]:
+    """Rows' and columns' parts of expected values, or of expected counts, as a product."""
+    law, state = posterior.law, posterior.state
+    sides = [side.pattern.weights.mean for side in state.sides]
+    if by == "value" and law.family.location and law.data.has_values and not law.data.cellwise:
+        sides = [law.data.features(side.data, axis, state.shared.data).first for axis, side in enumerate(state.sides)]
+    elif by == "value" and all(hasattr(side.data, "weights") for side in state.sides):
+        sides = [side.data.weights.mean for side in state.sides]
+    elif by != "observed":
+        raise ValueError(f"by={by!r}: this data model has no factors of rows and columns; use by='observed'")
+    rows, cols = (side.astype(np.float64) for side in sides)
+    return rows, cols
+
+
+Score = Callable[[Array], Array]
+Away = Callable[[Array], tuple[Array, Array]]
+
+
+def _rank(score: Score, lines: Array, n: int, count: int, away: Away | None) -> tuple[Array, Array]:
+    """The ``n`` best of ``count`` places of each line, best first, without those ``away`` (row, place); in threads."""
+    which, scores = np.full((len(lines), n), -1), np.full((len(lines), n), np.nan)
     blocks = list(pieces(len(lines), max(1, BLOCK // count)))
 
     def rank(block: slice) -> None:
-        found = score_rows(lines[block])
-        if seen is not None:
-            row, col = _seen_cells(seen, lines[block])
+        found = score(lines[block])
+        if away is not None:
+            row, col = away(lines[block])
             found[row, col] = -np.inf
         best = _best(found, n)
-        score = np.take_along_axis(found, best, axis=1)
-        offered = score > -np.inf
-        which[block], scores[block] = np.where(offered, best, -1), np.where(offered, score, np.nan)
+        taken = np.take_along_axis(found, best, axis=1)
+        offered = taken > -np.inf
+        which[block], scores[block] = np.where(offered, best, -1), np.where(offered, taken, np.nan)
 
-    if blocks:
-        rank(blocks[0])
-    with ThreadPoolExecutor(os.cpu_count()) as threads:  # products and partitions let other threads run
-        list(threads.map(rank, blocks[1:]))
+    for block in blocks[:1]:
+        rank(block)
+    if len(blocks) > 1:  # products and partitions let other threads run; BLAS's own would get in their way
+        with threadpool_limits(1, "blas"), ThreadPoolExecutor(os.cpu_count()) as threads:
+            list(threads.map(rank, blocks[1:]))
     longest = int((which >= 0).sum(axis=1).max(initial=0))
     return which[:, :longest], scores[:, :longest]
 
@@ -75,8 +132,9 @@ def _best(scores: Array, n: int) -> Array:
 
 def _seen_cells(seen: Compressed, lines: Array) -> tuple[Array, Array]:
     """Rows (counted within ``lines``) and columns of their observed cells."""
-    chosen = seen.take(lines)
-    return chosen.major(), chosen.indices
+    have = np.flatnonzero((lines >= 0) & (lines < seen.n))  # others were added without cells
+    chosen = seen.take(lines[have])
+    return have[chosen.major()], chosen.indices
 
 
 class _Scorer:

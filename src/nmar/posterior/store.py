@@ -18,6 +18,7 @@ import numpy as np
 
 from nmar.data.atomic import write_with
 from nmar.data.axis import Axis
+from nmar.data.storage import named
 from nmar.prob.families import FAMILIES, Family
 
 FORMAT = "nmar-model"
@@ -71,24 +72,29 @@ def register(record: Record) -> Record:
 def registry() -> dict[str, type]:
     """Classes that a model file may name."""
     from nmar.data import covariates as designs
+    from nmar.data import levels
     from nmar.models import (
         bilinear,
+        cluster_prior,
         covariates,
         element,
         law,
         missingness,
         mixture,
+        pattern_covariates,
         product,
+        profiles,
         protocol,
         settings,
         state,
         unmodelled,
     )
     from nmar.posterior import posterior
-    from nmar.prob import factor, linkage, statistics, twostage
+    from nmar.prob import factor, linkage, statistics, support, twostage
 
-    models = (bilinear, covariates, element, law, missingness, mixture, product, protocol, settings, state, unmodelled)
-    modules = (*models, designs, posterior, factor, linkage, statistics, twostage)
+    values = (bilinear, cluster_prior, covariates, element, mixture, pattern_covariates, product, profiles, unmodelled)
+    models = (*values, law, missingness, protocol, settings, state)
+    modules = (*models, designs, levels, posterior, factor, linkage, statistics, support, twostage)
     found = dict(_REGISTERED)
     for module in modules:
         for value in vars(module).values():
@@ -167,7 +173,7 @@ def save(path: str | os.PathLike[str], record: Any, kind: str = FORMAT) -> None:
             archive.writestr("names.json", json.dumps(list(arrays)))
 
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_with(target, write)
+    named(str(target), lambda: write_with(target, write))
 
 
 def load(path: str | os.PathLike[str], kind: str = FORMAT) -> Any:

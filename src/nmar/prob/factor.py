@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, reduce
 from typing import Any
 
@@ -16,12 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, psi
 
+from nmar.prob.arrays import on_host
 from nmar.prob.pieces import pieces
 
 Array = NDArray[Any]
 Lines = slice | NDArray[Any]
 
 PIECE = 1 << 11  # lines summed at a time
+SURE = 1e9  # shape of a gamma factor that is a known number for all practical purposes
+LEAST = 1e-70  # of a drawn number, so that products of two have squares above 0
 
 
 class Summed(ABC):
@@ -96,7 +99,7 @@ class GammaFactor(Summed):
 
     def _part(self, piece: tuple[int, int]) -> Array:
         lines = slice(*piece)
-        return np.asarray(np.sum(self.alpha[lines] / self.beta[lines], axis=0, dtype=np.float64))
+        return on_host(np.sum(self.alpha[lines] / self.beta[lines], axis=0, dtype=np.float64))
 
     @property
     def totals(self) -> Array:
@@ -120,6 +123,11 @@ class GammaFactor(Summed):
     def take(self, lines: Lines) -> GammaFactor:
         """The factor of the chosen lines."""
         return GammaFactor(self.alpha[lines], self.beta[lines])
+
+    def drawn(self, rng: np.random.Generator) -> GammaFactor:
+        """One draw of every number, as a factor that is all but sure of it."""
+        numbers = rng.gamma(self.alpha.astype(np.float64)) / self.beta
+        return GammaFactor(np.full(numbers.shape, SURE), SURE / np.maximum(numbers, LEAST))
 
 
 def gamma_divergence(totals: Array, size: int, shape: float, rate: Array | float, log_rate: Array | float) -> float:
@@ -152,7 +160,7 @@ def pack(matrices: Array) -> Array:
 def unpack(vectors: Array, size: int) -> Array:
     """Inverse of :func:`pack`."""
     i, j = pair_indices(size)
-    out = np.empty((*vectors.shape[:-1], size, size), vectors.dtype)
+    out = np.empty((*vectors.shape[:-1], size, size), vectors.dtype, like=vectors)
     plain = vectors / pack_scale(size).astype(vectors.dtype)
     out[..., i, j] = plain
     out[..., j, i] = plain
@@ -210,7 +218,8 @@ class NormalFactor(Summed):
     def _part(self, piece: tuple[int, int]) -> Array:
         """Σ_i E[a_ik] and Σ_i E[a_ik²]."""
         mean, spread = self.mean[slice(*piece)], self.take(slice(*piece)).variances
-        return np.stack([mean.sum(axis=0, dtype=np.float64), np.sum(mean * mean + spread, axis=0, dtype=np.float64)])
+        first, second = (np.sum(x, axis=0, dtype=np.float64) for x in (mean, mean * mean + spread))
+        return np.stack([on_host(first), on_host(second)])
 
     def divergence(self, free: Array, prior_mean: Array, prior_variance: Array) -> float:
         """KL(q ‖ N(prior_mean, diag(prior_variance))) over the free coordinates, summed over lines."""
@@ -229,12 +238,27 @@ class NormalFactor(Summed):
         """The factor of the chosen lines."""
         return NormalFactor(self.mean[lines], self.spread[lines], self.log_det[lines])
 
+    def drawn(self, rng: np.random.Generator) -> NormalFactor:
+        """One draw of every line, as lines without uncertainty."""
+        lines = self.mean.astype(np.float64)
+        free = np.asarray(self.variances[:1] > 0.0).any(axis=0)  # the others are known constants
+        for piece in pieces(len(lines) if free.any() else 0, PIECE):
+            noise = rng.normal(size=(piece.stop - piece.start, int(free.sum())))
+            if self.diagonal:
+                noise *= np.sqrt(self.spread[piece][:, free])
+            else:
+                whole = unpack(self.spread[piece].astype(np.float64), lines.shape[1])
+                noise = np.einsum("nij,nj->ni", np.linalg.cholesky(whole[:, free][:, :, free]), noise)
+            lines[piece, free] += noise
+        nothing = np.zeros(self.spread.shape)
+        return replace(self, mean=lines, spread=nothing, log_det=np.zeros(len(lines)))
+
     def blend(self, target: NormalFactor, step: float) -> NormalFactor:
         """Move natural parameters, precision and precision × mean, a fraction ``step`` to ``target`` (errata F5).
 
         Known coordinates, which have no variance, are the target's.
         """
-        free = np.asarray(target.variances[:1] > 0.0).any(axis=0)
+        free = on_host(target.variances[:1] > 0.0).any(axis=0)
         if not free.any():
             return target
         mean, dtype = target.mean.astype(np.float64), self.mean.dtype
@@ -243,16 +267,16 @@ class NormalFactor(Summed):
             precision = sum(w / f.spread[:, free].astype(np.float64) for f, w in ends)
             pull = sum(w * f.mean[:, free] / f.spread[:, free].astype(np.float64) for f, w in ends)
             mean[:, free] = pull / precision
-            spread = np.zeros(mean.shape)
+            spread = np.zeros_like(mean)
             spread[:, free] = 1.0 / precision
-            log_det = -np.log(precision).sum(axis=1)
+            log_det = -np.sum(np.log(precision), axis=1)
         else:
             size = mean.shape[1]
             inside = np.ix_(np.arange(len(mean)), np.flatnonzero(free), np.flatnonzero(free))
             parts = [w * np.linalg.inv(unpack(f.spread.astype(np.float64), size)[inside]) for f, w in ends]
             means = [f.mean[:, free, None].astype(np.float64) for f, _ in ends]
             precision, pull = parts[0] + parts[1], (parts[0] @ means[0] + parts[1] @ means[1])[..., 0]
-            covariance = np.zeros((len(mean), size, size))
+            covariance = np.zeros((len(mean), size, size), like=mean)
             covariance[inside] = np.linalg.inv(precision)
             mean[:, free] = np.einsum("nij,nj->ni", covariance[inside], pull)
             spread = pack(covariance)

@@ -73,7 +73,28 @@ def default_levels(thinning: float) -> int:
 
 @dataclass(frozen=True)
 class Ignorable(Linkage):
-    """phi2(n) = 1: the value does not depend on the count."""
+    """phi2(n) = 1: the value does not depend on the count.
+
+    Parameters
+    ----------
+    mean : {None, "shift", "scale"}
+        For the Gaussian: which table of the mean is learned beside that of the spread, a shift or a factor; None: none.
+    levels : int
+        Number of entries of a table of the mean; it is constant beyond.
+    learn : bool or None
+        Whether what the linkage has to learn of the spread is learned; None: unless it was given as a number.
+    shift, scale : tuple of float or None
+        Tables of the mean to start from, in units of the values and as factors; None: from nothing.
+    shift_width, scale_width : float
+        Prior standard deviation of a step of these tables; of a shift None is that of the values.
+    thinning : float or "auto"
+        Events for each recorded one. 1 is the paper's model; "auto" chooses by held-out likelihood.
+
+    Examples
+    --------
+    >>> Ignorable().table(3).tolist()
+    [1.0, 1.0, 1.0]
+    """
 
     name: ClassVar[str] = "ignorable"
 
@@ -96,7 +117,28 @@ class Ignorable(Linkage):
 
 @dataclass(frozen=True)
 class Compound(Linkage):
-    """phi2(n) = n: the compound Poisson model; mean="scale" also sets phi1(n) = n, learning nothing."""
+    """phi2(n) = n: the compound Poisson model; mean="scale" also sets phi1(n) = n, learning nothing.
+
+    Parameters
+    ----------
+    mean : {None, "shift", "scale"}
+        For the Gaussian: which table of the mean is learned beside that of the spread, a shift or a factor; None: none.
+    levels : int
+        Number of entries of a table of the mean; it is constant beyond.
+    learn : bool or None
+        Whether what the linkage has to learn of the spread is learned; None: unless it was given as a number.
+    shift, scale : tuple of float or None
+        Tables of the mean to start from, in units of the values and as factors; None: from nothing.
+    shift_width, scale_width : float
+        Prior standard deviation of a step of these tables; of a shift None is that of the values.
+    thinning : float or "auto"
+        Events for each recorded one. 1 is the paper's model; "auto" chooses by held-out likelihood.
+
+    Examples
+    --------
+    >>> Compound().table(3).tolist()
+    [1.0, 2.0, 3.0]
+    """
 
     name: ClassVar[str] = "compound"
 
@@ -204,7 +246,32 @@ class Curve(Linkage, ABC):
 
 @dataclass(frozen=True)
 class Linear(Curve):
-    """phi2(n) = 1 for odd n and 1 - 2c for even n (paper): E[phi2] is linear in P(missing)."""
+    """phi2(n) = 1 for odd n and 1 - 2c for even n (paper): E[phi2] is linear in P(missing).
+
+    Parameters
+    ----------
+    c : float or None
+        The parameter; 0 is ignorable. None: learned; a number: fixed, or where to start if ``learn=True``.
+    mean : {None, "shift", "scale"}
+        For the Gaussian: which table of the mean is learned beside that of the spread, a shift or a factor; None: none.
+    levels : int
+        Number of entries of a table of the mean; it is constant beyond.
+    learn : bool or None
+        Whether what the linkage has to learn of the spread is learned; None: unless it was given as a number.
+    shift, scale : tuple of float or None
+        Tables of the mean to start from, in units of the values and as factors; None: from nothing.
+    shift_width, scale_width : float
+        Prior standard deviation of a step of these tables; of a shift None is that of the values.
+    thinning : float or "auto"
+        Events for each recorded one. 1 is the paper's model; "auto" chooses by held-out likelihood.
+    prior_width : float
+        Standard deviation of the normal prior of a learned c.
+
+    Examples
+    --------
+    >>> Linear(0.25).table(4).tolist()
+    [1.0, 0.5, 1.0, 0.5]
+    """
 
     name: ClassVar[str] = "linear"
     by_count: ClassVar[bool] = False
@@ -241,7 +308,32 @@ class Linear(Curve):
 
 @dataclass(frozen=True)
 class Exponential(Curve):
-    """phi2(n) = 1 - c + c n (paper), floored where c < 0."""
+    """phi2(n) = 1 - c + c n (paper), floored where c < 0.
+
+    Parameters
+    ----------
+    c : float or None
+        The parameter; 0 is ignorable. None: learned; a number: fixed, or where to start if ``learn=True``.
+    mean : {None, "shift", "scale"}
+        For the Gaussian: which table of the mean is learned beside that of the spread, a shift or a factor; None: none.
+    levels : int
+        Number of entries of a table of the mean; it is constant beyond.
+    learn : bool or None
+        Whether what the linkage has to learn of the spread is learned; None: unless it was given as a number.
+    shift, scale : tuple of float or None
+        Tables of the mean to start from, in units of the values and as factors; None: from nothing.
+    shift_width, scale_width : float
+        Prior standard deviation of a step of these tables; of a shift None is that of the values.
+    thinning : float or "auto"
+        Events for each recorded one. 1 is the paper's model; "auto" chooses by held-out likelihood.
+    prior_width : float
+        Standard deviation of the normal prior of a learned c.
+
+    Examples
+    --------
+    >>> Exponential(0.5).table(4).tolist()
+    [1.0, 1.5, 2.0, 2.5]
+    """
 
     name: ClassVar[str] = "exponential"
     bounds: ClassVar[tuple[float, float]] = (-0.95, 30.0)
@@ -270,7 +362,32 @@ class Exponential(Curve):
 
 @dataclass(frozen=True)
 class Geometric(Curve):
-    """phi2(n) = exp(c (n - 1)), floored where c < 0; values are capped at exp(230)."""
+    """phi2(n) = exp(c (n - 1)), floored where c < 0; values are capped at exp(230).
+
+    Parameters
+    ----------
+    c : float or None
+        The parameter; 0 is ignorable. None: learned; a number: fixed, or where to start if ``learn=True``.
+    mean : {None, "shift", "scale"}
+        For the Gaussian: which table of the mean is learned beside that of the spread, a shift or a factor; None: none.
+    levels : int
+        Number of entries of a table of the mean; it is constant beyond.
+    learn : bool or None
+        Whether what the linkage has to learn of the spread is learned; None: unless it was given as a number.
+    shift, scale : tuple of float or None
+        Tables of the mean to start from, in units of the values and as factors; None: from nothing.
+    shift_width, scale_width : float
+        Prior standard deviation of a step of these tables; of a shift None is that of the values.
+    thinning : float or "auto"
+        Events for each recorded one. 1 is the paper's model; "auto" chooses by held-out likelihood.
+    prior_width : float
+        Standard deviation of the normal prior of a learned c.
+
+    Examples
+    --------
+    >>> Geometric(-0.5).table(3).round(2).tolist()
+    [1.0, 0.61, 0.37]
+    """
 
     name: ClassVar[str] = "geometric"
     bounds: ClassVar[tuple[float, float]] = (-3.0, 2.0)
@@ -304,10 +421,20 @@ class Free(Linkage):
 
     With thinning the entries are those of bins of counts that grow wider, up to ``REACH`` times s.
 
-    Attributes
+    Parameters
     ----------
     levels : int
         Number of entries; 0: 12, and more with thinning.
+    mean : {None, "shift", "scale"}
+        For the Gaussian: which table of the mean is learned beside that of the spread, a shift or a factor; None: none.
+    learn : bool or None
+        Whether what the linkage has to learn of the spread is learned; None: unless it was given as a number.
+    shift, scale : tuple of float or None
+        Tables of the mean to start from, in units of the values and as factors; None: from nothing.
+    shift_width, scale_width : float
+        Prior standard deviation of a step of these tables; of a shift None is that of the values.
+    thinning : float or "auto"
+        Events for each recorded one. 1 is the paper's model; "auto" chooses by held-out likelihood.
     strength : float
         Prior strength a: each entry is drawn to the one before it with the weight of 2a cells.
     values : tuple of float or None
@@ -317,6 +444,11 @@ class Free(Linkage):
         shares learned from the data. 1: no tail.
     tail_values, tail_parts : tuple of float or None
         psi(1..tail), the first 1, and P(m).
+
+    Examples
+    --------
+    >>> Free(values=(1.0, 0.5, 0.4)).table(5).tolist()
+    [1.0, 0.5, 0.4, 0.4, 0.4]
     """
 
     name: ClassVar[str] = "free"

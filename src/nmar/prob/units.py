@@ -84,4 +84,4 @@ def _sample(values: Array) -> Array:
     """All values, or ``SAMPLE`` of them: evenly spread over the array, but in step with no length of its lines."""
     if len(values) > SAMPLE:
         values = values[(np.arange(SAMPLE) * GOLDEN % 1.0 * len(values)).astype(np.int64)]
-    return values.astype(np.float64)
+    return values[: len(values)].astype(np.float64)

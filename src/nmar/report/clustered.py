@@ -28,7 +28,9 @@ class Regression(NamedTuple):
     p_value: float
 
 
-def clustered_regression(response: Array, terms: Array, rows: Array, cols: Array) -> Regression:
+def clustered_regression(
+    response: Array, terms: Array, rows: Array, cols: Array, weights: Array | None = None
+) -> Regression:
     """Least squares of ``response`` on 1 and ``terms``, tested with two-way clustered variance.
 
     Parameters
@@ -36,6 +38,7 @@ def clustered_regression(response: Array, terms: Array, rows: Array, cols: Array
     response : (n,) one number per cell, not all equal
     terms : (n, q) regressors, centred or not
     rows, cols : (n,) numbers of the row and of the column of each cell
+    weights : (n,) weights of the squares, all positive; None: 1
 
     Returns
     -------
@@ -54,6 +57,8 @@ def clustered_regression(response: Array, terms: Array, rows: Array, cols: Array
     if lines < LEAST_LINES:
         raise ValueError(f"the cells lie in {lines} rows or columns; a test needs {LEAST_LINES} of each at least")
     design = np.column_stack([np.ones(len(response)), terms])
+    if weights is not None:
+        design, response = design * np.sqrt(weights)[:, None], response * np.sqrt(weights)
     gram, moment = design.T @ design, design.T @ response
     if np.linalg.matrix_rank(gram) < len(gram) or np.ptp(response) == 0.0:
         raise ValueError("the response or a term is the same in all cells, so that no trend can be estimated")

@@ -31,6 +31,8 @@ __all__ = ["compare"]
 
 log = logging.getLogger("nmar")
 
+FURTHER = ("prior", "starts", "dtype", "patience")  # settings of every fit that may be passed on
+
 
 def compare(
     cells: Any = None,
@@ -48,12 +50,13 @@ def compare(
     verbose: int = 0,
     seed: int = 0,
     *,
-    trust: float | str = "auto",
+    trust: float | str | Sequence[float | str] = "auto",
     tol: float = 1e-4,
     train: Any = None,
     test_cells: Any = None,
     valid_cells: Any = None,
     name: str = "data",
+    **settings: Any,
 ) -> Comparison:
     """Fit the same data with and without a model of the missingness, and say what it is worth.
 
@@ -74,10 +77,12 @@ def compare(
     test, valid : shares of the cells held out for the scores and for stopping; ``valid=0`` stops on the bound
     max_iter, tol, n_jobs, backend : as in :class:`nmar.CCPF`
     verbose : 0 is silent, 1 shows progress on a terminal
+    seed : the first seed; whole numbers from 0
     trust : how far the coupled models believe the pattern; "auto" chooses on training cells, and the blind control,
-        ω = 0, is what the choice is judged against
+        ω = 0, is what the choice is judged against. One for all linkages, or one for each, in their order
     train, test_cells, valid_cells : a split of your own instead; seeds then change the starting points only
     name : what to call the data in tables
+    **settings : more settings of every fit, as in :class:`nmar.CCPF`: prior, starts, dtype, patience
 
     Returns
     -------
@@ -102,10 +107,12 @@ def compare(
         "backend": backend,
         "max_iter": max_iter,
         "tol": tol,
+        **_known(settings),
     }
     chosen = [linkages] if isinstance(linkages, str | Linkage) else None if linkages is None else list(linkages)
     coupled = None if chosen is None else _coupled(chosen)
-    wanted = Wanted(coupled, _controls(control), two_stage or TWO_STAGE in (chosen or ()), trust, common)
+    trusts = _trusts(trust, coupled)
+    wanted = Wanted(coupled, _controls(control), two_stage or TWO_STAGE in (chosen or ()), trusts, common)
     splits = [parts.split(test, valid, seed + k) for k in range(seeds)]
     plan = [one for model in _models(data) for one in wanted.plan(model, splits[0].train)]
     runner = Runner(verbose, seeds * len(plan))
@@ -130,7 +137,7 @@ class Wanted:
     linkages: tuple[Linkage, ...] | None  # None: the recommended one
     controls: tuple[str, ...]
     two_stage: bool
-    trust: float | str
+    trusts: tuple[float | str, ...]  # of each linkage
     common: dict[str, Any]
 
     def _options(self, model: Settings, linkage: str | Linkage, **more: Any) -> Options:
@@ -143,11 +150,11 @@ class Wanted:
         if self.two_stage and family(model.build(cells).family).location:
             yield Key(name, TWO_STAGE), self._options(model, TWO_STAGE)
         linkages = (recommended(model),) if self.linkages is None else self.linkages
-        for link in linkages:
+        for link, trust in zip(linkages, self.trusts, strict=True):
             if not link.couples:
                 continue
-            text = label(link, 1.0 if self.trust == "auto" else self.trust)
-            yield Key(name, text), self._options(model, link, trust=self.trust)
+            text = label(link, 1.0 if trust == "auto" else trust)
+            yield Key(name, text), self._options(model, link, trust=trust)
             for control in self.controls:
                 yield Key(name, text, control), self._options(model, link, control=control)
 
@@ -170,6 +177,23 @@ def _coupled(given: Sequence[str | Linkage]) -> tuple[Linkage, ...]:
     """The linkages among them that couple values and counts, each once."""
     found = [linkage_named(one, "linkages") if isinstance(one, str) else one for one in given if one != TWO_STAGE]
     return tuple({label(one): one for one in found if one.couples}.values())
+
+
+def _trusts(trust: Any, linkages: tuple[Linkage, ...] | None) -> tuple[float | str, ...]:
+    """The trust of each coupled linkage."""
+    size = 1 if linkages is None else len(linkages)
+    given = (trust,) * size if isinstance(trust, str) or not isinstance(trust, Iterable) else tuple(trust)
+    if len(given) != size:
+        raise ValueError(f"trust={trust!r} for {size} coupled linkages; give one for all, or one for each")
+    return given
+
+
+def _known(settings: dict[str, Any]) -> dict[str, Any]:
+    """The further settings, if compare has nothing to say about them itself."""
+    strange = sorted(set(settings) - set(FURTHER))
+    if strange:
+        raise TypeError(f"{strange[0]!r} is no argument of compare; further settings are {', '.join(FURTHER)}")
+    return settings
 
 
 def _controls(control: bool | str) -> tuple[str, ...]:

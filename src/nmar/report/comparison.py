@@ -16,6 +16,7 @@ from nmar.fit.options import Options
 from nmar.prob.linkage import linkage
 from nmar.report.gains import Gain, Judges
 from nmar.report.names import base, line, setting
+from nmar.report.notes import KINDS
 from nmar.report.scoring import Scores
 from nmar.report.text import table
 from nmar.report.verdict import Verdict, verdict
@@ -137,7 +138,7 @@ class Row:
         return Key(self.data, self.linkage, self.control).kind
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Fits of the same data, scored on the same held-out cells.
 
@@ -195,6 +196,10 @@ class Comparison:
         text = base(linkage(self.options[key].linkage)) + setting("s", [e.thinning for e in found])
         return f"{text} ({key.control})" if key.control else text + setting("ω", [e.trust for e in found])
 
+    def plain(self, key: Key) -> str:
+        """The same in plain words, with the name in brackets: "noise by row and column [free, s = 8 (blind)]"."""
+        return f"{KINDS[key.kind].plain} [{self.name(key)}]"
+
     def line(self, key: Key) -> str:
         """The line of Python that fits this model to all cells, with what was chosen in the middle of the seeds."""
         told, found = self.options[key], self.entries[key]
@@ -247,11 +252,21 @@ class Comparison:
         return verdict(self)
 
     def text(self, color: bool = False) -> str:
-        """The table for a terminal."""
+        """The table for a terminal, of at most 80 columns."""
         return table(self, color)
 
     def __str__(self) -> str:
         return f"{self.text()}\n\n{self.verdict}"
+
+    def __repr__(self) -> str:
+        models, about = len(self.entries), self.summary
+        return f"Comparison({self.setting.name!r}, {about.rows} rows × {about.cols} cols, {models} models)"
+
+    def _repr_html_(self) -> str:
+        """The verdict and the gains, for a notebook."""
+        from nmar.report.notebook import comparison_html
+
+        return comparison_html(self)
 
     def frame(self) -> Any:
         """The rows as a pandas DataFrame."""

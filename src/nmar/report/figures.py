@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Sequence
+from html import escape
 from importlib import import_module
 from typing import Any
 
@@ -17,13 +18,14 @@ from numpy.typing import NDArray
 
 from nmar.report.curves import Activity, Calibration, LinkageCurve
 from nmar.report.missingness import Bin
+from nmar.report.sensitivity import Sensitivity
 
 Array = NDArray[Any]
 
 # Roles and their colours in the light scheme; no two may be the same, as_svg tells them apart by value.
 ROLES = {
     "ink": "#24292f",
-    "muted": "#6b7480",
+    "muted": "#5c6570",
     "grid": "#e3e7ec",
     "c1": "#3457d5",
     "c2": "#d9480f",
@@ -135,15 +137,24 @@ def expected_linkage(curves: Sequence[LinkageCurve], ax: Any = None) -> Any:
     return _draw(ax, paint)
 
 
-def heteroscedasticity(bins: Sequence[Bin], ax: Any = None) -> Any:
-    """Residual variance in bins of P(observed), and what the ignorable model expects."""
+def heteroscedasticity(bins: Sequence[Bin], ax: Any = None, standardised: bool = False) -> Any:
+    """Residual variance in bins of P(observed) with intervals of 95 %, and what the ignorable model expects.
+
+    ``standardised``: relative to each cell's predictive variance, so that 1 is expected everywhere.
+    """
 
     def paint(a: Any) -> None:
         x = [b.quantile for b in bins]
-        found, expected = [b.residual_variance for b in bins], [b.expected_variance for b in bins]
+        found = [b.standardised if standardised else b.residual_variance for b in bins]
+        low = [b.standardised_low if standardised else b.low for b in bins]
+        high = [b.standardised_high if standardised else b.high for b in bins]
+        expected = [1.0 if standardised else b.expected_variance for b in bins]
+        a.vlines(x, low, high, color=ROLES["c1"], alpha=0.25, lw=1.2)
         a.plot(x, found, "o", ms=4, color=ROLES["c1"], alpha=0.8, mec="none", label="held-out residuals")
         a.plot(x, expected, "-", lw=2, color=ROLES["c2"], label="expected by the ignorable model")
-        a.set(xlabel="quantile of P(observed)", ylabel="variance", xlim=(0, 1))
+        a.set(
+            xlabel="quantile of P(observed)", ylabel="variance / expected" if standardised else "variance", xlim=(0, 1)
+        )
         a.set_ylim(0, 1.25 * max(np.quantile(found, 0.98), *expected))
         a.legend(loc="upper right")
 
@@ -165,7 +176,7 @@ def calibration(found: Sequence[tuple[str, Calibration]], ax: Any = None) -> Any
         reach = max(2.0, 1.15 * max(np.max(np.abs(100 * (c.covered - c.level))) for _, c in found))
         a.set_ylim(-reach, reach)
         if len(found) > 1:
-            a.legend(loc="lower right", ncols=2)
+            a.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3, columnspacing=1.0)
 
     return _draw(ax, paint)
 
@@ -217,8 +228,105 @@ def activity(sides: tuple[Activity, Activity], ax: Any = None) -> Any:
     return _draw(ax, paint)
 
 
-def as_svg(ax: Any, name: str) -> str:
-    """The figure of an Axes as an inline SVG that takes colours and font from the page around it."""
+def sensitivity(found: Sensitivity, ax: Any = None) -> Any:
+    """A statistic against the shift of the missing values, with its interval."""
+
+    def paint(a: Any) -> None:
+        order = np.argsort(found.delta)
+        x = found.delta[order]
+        lines = found.estimate.reshape(len(x), -1)[order].T
+        low, high = (None if e is None else e.reshape(len(x), -1)[order].T for e in (found.low, found.high))
+        for k, line in enumerate(lines):
+            color = ROLES[SERIES[k % len(SERIES)]]
+            if low is not None and high is not None:
+                a.fill_between(x, low[k], high[k], color=color, alpha=0.2, lw=0)
+            a.plot(x, line, "o-", ms=4, lw=1.8, color=color, label=f"statistic {k}")
+        a.axvline(0.0, color=ROLES["c6"], lw=1, ls=(0, (4, 3)))
+        unit = {"sd": "sd of the noise", "value": "units of the values"}[found.unit]
+        a.set(xlabel=f"shift of the missing values, {unit}", ylabel="statistic")
+        if len(lines) > 1:
+            a.legend()
+
+    return _draw(ax, paint)
+
+
+def differences(lines: Sequence[tuple[str, Sequence[tuple[str, float, float]]]], ax: Any = None) -> Any:
+    """Differences in nats per cell with two standard errors each way; a line per label, a colour per name.
+
+    Parameters
+    ----------
+    lines : label, and name, mean and standard error of each difference; an error of 0 draws a ring without bars
+    """
+    names = list(dict.fromkeys(name for _, marks in lines for name, _, _ in marks))
+    ax = new_axes((7.2, 1.2 + 0.34 * max(len(lines), 1))) if ax is None else ax
+
+    def paint(a: Any) -> None:
+        a.axvline(0.0, color=ROLES["c6"], lw=1, ls=(0, (4, 3)))
+        for place, name in enumerate(names):
+            role = ROLES[f"c{1 + place % 8}"]
+            for line, (_, marks) in enumerate(lines):
+                for _, mean, se in (mark for mark in marks if mark[0] == name):
+                    at = line + 0.16 * (place - 0.5 * (len(names) - 1))
+                    ring = {"mfc": "none", "mew": 1.4} if se == 0.0 else {}
+                    a.errorbar(mean, at, xerr=2.0 * se or None, fmt="o", ms=4.5, lw=1.4, color=role, **ring)
+            a.plot([], [], "o", ms=4.5, color=role, label=name)
+        a.set_yticks(range(len(lines)), [label for label, _ in lines])
+        a.set(xlabel="nats per held-out cell", ylim=(len(lines) - 0.5, -0.5))
+        a.set_xscale("symlog", linthresh=0.05)
+        a.legend(loc="upper center", bbox_to_anchor=(0.5, -0.6 / (0.3 + 0.34 * len(lines))), ncols=2)
+
+    return _draw(ax, paint)
+
+
+def spreads(found: Sequence[tuple[str, Sequence[Bin]]], ax: Any = None) -> Any:
+    """Residual variance over its mean in bins of P(observed), one colour per data set; lines: what is expected."""
+
+    def paint(a: Any) -> None:
+        for (name, bins), color in zip(found, roles([name for name, _ in found]), strict=True):
+            x, level = [b.quantile for b in bins], np.mean([b.residual_variance for b in bins])
+            a.plot(x, [b.residual_variance / level for b in bins], "o", ms=3, color=color, mec="none", label=name)
+            a.plot(x, [b.expected_variance / level for b in bins], "-", lw=1.6, color=color)
+        a.set(xlabel="quantile of P(observed)", ylabel="residual variance / its mean", xlim=(0, 1))
+        a.set_ylim(bottom=0)
+        a.legend()
+
+    return _draw(ax, paint)
+
+
+def linkage_family(curves: Sequence[tuple[str, float, Array, Array]], ax: Any = None) -> Any:
+    """E[φ | observed] against P(observed): a colour per linkage, a dash per c; curves of name, c, probability, E[φ]."""
+    names = list(dict.fromkeys(name for name, _, _, _ in curves))
+    dashes = dict(zip(dict.fromkeys(c for _, c, _, _ in curves), ("-", "--", "-.", ":"), strict=False))
+
+    def paint(a: Any) -> None:
+        for name, c, probability, expected in curves:
+            a.plot(
+                probability,
+                expected,
+                dashes[c],
+                lw=1.6,
+                color=roles(names)[names.index(name)],
+                label=f"{name}, c = {c:g}",
+            )
+        a.set(xlabel="P(observed)", ylabel="E[φ | observed]", xlim=(0, 1), ylim=(0, 3))
+        a.legend(ncols=2, fontsize=7.5)
+
+    return _draw(ax, paint)
+
+
+def page(panels: int, size: tuple[float, float]) -> tuple[Any, Any]:
+    """A white figure with empty panels side by side."""
+    mpl = matplotlib()
+    with mpl.rc_context({**STYLE, "figure.facecolor": "white"}):
+        found = import_module("matplotlib.figure").Figure(figsize=size, layout="constrained")
+        return found, found.subplots(1, panels, squeeze=False)[0]
+
+
+def as_svg(ax: Any, name: str, alt: str = "") -> str:
+    """The figure of an Axes as an inline SVG that takes colours and font from the page around it.
+
+    ``name`` and ``alt``, what the figure shows in words, are for readers who cannot see it.
+    """
     mpl, stream = matplotlib(), io.StringIO()
     with mpl.rc_context({**STYLE, "svg.hashsalt": name}):
         ax.figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
@@ -228,12 +336,13 @@ def as_svg(ax: Any, name: str) -> str:
         text = text.replace(color, f"var(--{role})")
     text = re.sub(r"font: ([0-9.]+px|[^;'\"]*?([0-9.]+px))[^;'\"]*", _font, text)
     text = re.sub(r' id="(?:figure|axes|patch|line2d|text|xtick|ytick|legend|matplotlib\.axis)_\d+"', "", text)
-    return re.sub(
-        r'<svg [^>]*?viewBox="([^"]+)"[^>]*>',
-        rf'<svg viewBox="\1" role="img" aria-label="{name}">',
-        text,
-        count=1,
-    )
+    words = f"<desc>{escape(alt)}</desc>" if alt else ""
+    label = escape(f"{name}. {alt}" if alt else name)
+
+    def opening(match: re.Match[str]) -> str:
+        return f'<svg viewBox="{match.group(1)}" role="img" aria-label="{label}">{words}'
+
+    return re.sub(r'<svg [^>]*?viewBox="([^"]+)"[^>]*>', opening, text, count=1)
 
 
 def _font(match: re.Match[str]) -> str:

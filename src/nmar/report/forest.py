@@ -12,6 +12,8 @@ from math import floor, log10
 from typing import TYPE_CHECKING
 
 from nmar.report.gains import Gain
+from nmar.report.notes import KINDS
+from nmar.report.text import signed
 
 if TYPE_CHECKING:
     from nmar.report.comparison import Comparison
@@ -43,7 +45,7 @@ def forest(result: Comparison) -> str:
     for model in models:
         marks = _marks(result, model)
         if marks:
-            title = f"<h4>{escape(model)}</h4>" if len(models) > 1 else ""
+            title = f"<h3>{escape(model)}</h3>" if len(models) > 1 else ""
             drawn.append(title + _plot(marks))
     return "".join(drawn)
 
@@ -60,11 +62,17 @@ def _marks(result: Comparison, model: str) -> list[Mark]:
 
 def _plot(marks: Sequence[Mark]) -> str:
     low, high = limits(marks)
-    rows = "".join(_row(mark, low, high) for mark in marks)
+    groups = []
+    for kind in dict.fromkeys(mark.kind for mark in marks):
+        rows = "".join(_row(mark, low, high) for mark in marks if mark.kind == kind)
+        what = KINDS[kind]
+        head = f'{escape(what.full)} <span class="technical">[{escape(what.technical)}]</span>'
+        role = f"--role:var(--{ROLES[kind]})"
+        groups.append(f'<h4 style="{role}"><span class="key"></span>{head}</h4><ul style="{role}">{rows}</ul>')
     labels = [(_at(tick, low, high), _number(tick)) for tick in ticks(low, high)]
     axis = "".join(f'<span style="left:{place:.2f}%">{text}</span>' for place, text in labels)
-    below = f'<div class="axis"><span class="key"></span><div class="track">{axis}</div></div>'
-    return f'<div class="forest" role="table">{rows}{below}</div>'
+    below = f'<div class="axis" aria-hidden="true"><div class="track">{axis}</div></div>'
+    return f'<div class="forest">{"".join(groups)}{below}</div>'
 
 
 def limits(marks: Sequence[Mark]) -> tuple[float, float]:
@@ -84,11 +92,10 @@ def _row(mark: Mark, low: float, high: float) -> str:
     if mark.gain is None:
         bar, text = f'<i class="dot hollow" style="left:{_at(0.0, low, high):.2f}%"></i>', "the best control"
     else:
-        bar, text = _bar(mark, low, high), str(mark.gain).replace("-", "−")
-    color = f"--role:var(--{ROLES[mark.kind]})"
+        bar, text = _bar(mark, low, high), f"{signed(mark.gain.mean)} ± {mark.gain.se:.4f}".replace("-", "−")
     return (
-        f'<div class="line" role="row" style="{color}"><span class="key"></span>{name}'
-        f'<span class="number">{text}</span><div class="track">{zero}{bar}</div></div>'
+        f'<li class="line">{name}<span class="number">{text}</span>'
+        f'<div class="track" aria-hidden="true">{zero}{bar}</div></li>'
     )
 
 

@@ -93,7 +93,7 @@ class Judges:
     @classmethod
     def of(cls, parts: Sequence[Cells]) -> Judges:
         """From the held-out cells of each seed, all on the same axes."""
-        row, col = (np.concatenate([p.pairs()[axis] for p in parts]).astype(np.int64) for axis in (0, 1))
+        row, col = (np.concatenate([p.positions()[axis] for p in parts]).astype(np.int64) for axis in (0, 1))
         cells = Groups.by(row * parts[0].shape[1] + col)
         times = np.bincount(cells.of)
         pairs = len(row) * (len(parts) - 1)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
 from nmar.data.split import split as split_cells
@@ -21,9 +22,10 @@ from nmar.fit.train import train
 from nmar.models.settings import Factorization
 from nmar.posterior.posterior import Posterior, mean_and_variance
 from nmar.report.clustered import Regression, clustered_regression
+from nmar.report.dispersion import Dispersion, double_glm
 from nmar.report.parts import refuse_weights
 from nmar.report.progress import progress
-from nmar.report.scoring import as_cells, locate
+from nmar.report.scoring import locate
 
 __all__ = ["Bin", "MissingnessTest", "missingness_test"]
 
@@ -41,6 +43,11 @@ class Bin:
     residual_variance: float  # mean squared residual (y − E[y])²
     expected_variance: float  # mean predictive variance of the ignorable model
     cells: int
+    low: float  # interval of 95 % of the residual variance, cells taken as independent
+    high: float
+    standardised: float  # mean squared residual over its predictive variance: 1 if the model is right
+    standardised_low: float
+    standardised_high: float
 
     def __str__(self) -> str:
         found, expected = self.residual_variance, self.expected_variance
@@ -57,6 +64,10 @@ class MissingnessTest:
         and columns differ in noise for reasons that have nothing to do with the missingness
     slope, slope_se : change of the residual standard deviation, in units of the expected one, from the least to
         the most likely observed cells, relative to its mean; and its standard error
+    dispersion : double generalized linear model of the residuals over their predictive standard deviation: slopes of
+        the mean and of the log variance on the quantile of P(observed); its ``ratio`` is the effect size
+    raw_dispersion : the same of the residuals as they are. Rows with few cells are observed less and predicted worse,
+        so this falls where nothing is wrong
     bins : residual variance in equal-sized bins of P(observed)
     n_train, n_test : cells used
     """
@@ -67,6 +78,8 @@ class MissingnessTest:
     p_value: float
     slope: float
     slope_se: float
+    dispersion: Dispersion
+    raw_dispersion: Dispersion
     bins: tuple[Bin, ...]
     n_train: int
     n_test: int
@@ -84,15 +97,27 @@ class MissingnessTest:
             "",
             f"  F({self.df}, {self.df_error}) = {self.statistic:.2f}   p = {self.p_value:.3g}",
             f"  residual sd, least to most likely observed  {self.slope:+.1%} ± {self.slope_se:.1%}",
+            f"  residual variance, likewise  {self.dispersion.text()}; as it is, {self.raw_dispersion.text()}",
             f"  lowest bin   {self.bins[0]}",
             f"  highest bin  {self.bins[-1]}",
             "",
             says,
+            self.sentence(),
             "Expected: by the ignorable model, its own uncertainty included. Rows and columns may differ in noise.",
             "This is an association of the spread with the chance of being observed; it is no proof of a cause, and",
             "says nothing about the mean of the missing values. What modelling it is worth: nmar.compare().",
         ]
         return "\n".join(lines)
+
+    def sentence(self) -> str:
+        """The effect size in plain words."""
+        low, high = self.dispersion.ratio_interval()
+        verb = "falls" if self.dispersion.ratio < 1.0 else "rises"
+        sure = "" if high < 1.0 or low > 1.0 else ", an interval that holds 1: no change"
+        return (
+            f"From the least to the most likely observed cells the variance, relative to what is expected, {verb} to"
+            f" {self.dispersion.text()}{sure}."
+        )
 
     def __str__(self) -> str:
         return self.text()
@@ -118,7 +143,8 @@ def missingness_test(
     An ignorable Gaussian factorization and, apart from it, the missingness pattern are fitted to a training
     split. Absolute residuals of held-out cells, divided by the model's own predictive standard deviation, are
     then regressed on the rank of P(observed): Glejser's form of the test for heteroscedasticity. The variance
-    of the slope allows for any dependence within rows and within columns (:mod:`nmar.report.clustered`).
+    of the slope allows for any dependence within rows and within columns (:mod:`nmar.report.clustered`). Beside it
+    stands the double generalized linear model of the paper, for an effect size (:mod:`nmar.report.dispersion`).
 
     Parameters
     ----------
@@ -176,8 +202,8 @@ def missingness_test(
     )
     with progress(verbose, max_iter, "ignorable") as watch:
         fitted = train(kept, options, valid=stopping if len(stopping) else None, hidden=held_out, watch=watch)
-    residuals = _residuals(fitted.posterior, held_out)
-    trend, mean = _trend(residuals, degree)
+    residuals = residuals_of(fitted.posterior, held_out)
+    trend, mean = spread_trend(residuals, degree)
     return MissingnessTest(
         trend.statistic,
         trend.df,
@@ -185,6 +211,8 @@ def missingness_test(
         trend.p_value,
         slope=float(trend.coefficient[0]) / mean,
         slope_se=float(trend.error[0]) / mean,
+        dispersion=_dispersion(residuals, residuals.residual / np.sqrt(residuals.variance)),
+        raw_dispersion=_dispersion(residuals, residuals.residual),
         bins=_bins(residuals, bins),
         n_train=len(kept),
         n_test=len(held_out),
@@ -200,46 +228,65 @@ def _testable(cells: Cells) -> Cells:
     return cells
 
 
-class _Residuals(NamedTuple):
+class Residuals(NamedTuple):
     """What a posterior says about cells that it has not seen."""
 
     row: Array
     col: Array
     rate: Array  # E[Λ]; P(observed) = 1 − exp(−Λ)
-    squared: Array  # (y − E[y])²
+    residual: Array  # y − E[y]
     variance: Array  # predictive variance
 
+    @property
+    def squared(self) -> Array:
+        """(y − E[y])²."""
+        return self.residual**2
 
-def _residuals(posterior: Posterior, cells: Cells) -> _Residuals:
+    @property
+    def place(self) -> Array:
+        """Quantile of P(observed) less a half; the rate ranks as P(observed) does, without its ties near 1."""
+        return rankdata(self.rate) / len(self.rate) - 0.5
+
+
+def residuals_of(posterior: Posterior, cells: Cells) -> Residuals:
     at = locate(posterior, cells)
     mean, variance = mean_and_variance(*at)
-    squared = (np.asarray(cells.values, np.float64) - mean) ** 2
-    return _Residuals(at.row, at.col, at.posterior.rates(at.row, at.col), squared, variance)
+    residual = np.asarray(cells.values, np.float64) - mean
+    return Residuals(at.row, at.col, at.posterior.rates(at.row, at.col), residual, variance)
 
 
-def _trend(of: _Residuals, degree: int) -> tuple[Regression, float]:
+def spread_trend(of: Residuals, degree: int) -> tuple[Regression, float]:
     """Regression of |y − E y| / sd(y) on powers of the rank of P(observed), and the mean of the former."""
-    place = rankdata(of.rate) / len(of.rate) - 0.5  # the rate ranks as P(observed) does, without its ties near 1
+    place = of.place
     spread = np.sqrt(of.squared / of.variance)
     terms = np.stack([place**k for k in range(1, degree + 1)], axis=1)
     return clustered_regression(spread, terms, of.row, of.col), float(spread.mean())
 
 
+def _dispersion(of: Residuals, residual: Array) -> Dispersion:
+    return double_glm(residual, of.place, of.row, of.col)
+
+
 def residual_bins(posterior: Posterior, cells: Cells, count: int = 100) -> tuple[Bin, ...]:
     """Residual and expected variance of held-out cells in bins of P(observed), of 10 cells at least."""
-    return _bins(_residuals(posterior, cells), count)
+    return _bins(residuals_of(posterior, cells), count)
 
 
-def _bins(of: _Residuals, count: int) -> tuple[Bin, ...]:
+def _bins(of: Residuals, count: int) -> tuple[Bin, ...]:
     count = min(count, max(2, len(of.rate) // 10))
     parts = np.array_split(np.argsort(of.rate, kind="stable"), count)
-    return tuple(
-        Bin(
-            (k + 0.5) / count,
-            float(-np.expm1(-of.rate[part]).mean()),
-            float(of.squared[part].mean()),
-            float(of.variance[part].mean()),
-            len(part),
-        )
-        for k, part in enumerate(parts)
-    )
+    squared = of.squared
+    return tuple(_bin((k + 0.5) / count, of.rate[p], squared[p], of.variance[p]) for k, p in enumerate(parts))
+
+
+def _bin(quantile: float, rate: Array, squared: Array, variance: Array) -> Bin:
+    raw, relative = _with_interval(squared), _with_interval(squared / variance)
+    observed, expected = float(-np.expm1(-rate).mean()), float(variance.mean())
+    return Bin(quantile, observed, raw[0], expected, len(rate), *raw[1:], *relative)
+
+
+def _with_interval(squares: Array) -> tuple[float, float, float]:
+    """A mean of squares and its interval of 95 %, by the logarithm."""
+    mean = float(squares.mean())
+    reach = 1.96 * float(squares.std(ddof=1)) / np.sqrt(len(squares)) / mean if mean > 0.0 and len(squares) > 1 else 0.0
+    return mean, mean * float(np.exp(-reach)), mean * float(np.exp(reach))

@@ -2,30 +2,60 @@
 
 from __future__ import annotations
 
-CONTROLS = (  # kind, what it is, what it means if it is as good as the coupled model or better
-    (
-        "tail",
-        "Tail-only control",
-        "The same family and linkage, but all cells share one rate of counts: a mixture of scales that knows nothing"
-        " of which cells are missing.",
-        "Values have a heavier tail than the ignorable model allows, whatever is missing.",
+from typing import NamedTuple
+
+
+class Kind(NamedTuple):
+    """One way to explain the values: in plain words first, then as tables and theory call it."""
+
+    plain: str  # for tables
+    full: str  # for headings
+    technical: str
+    what: str
+    wins: str  # what it means if it wins
+
+
+KINDS = {
+    "coupled": Kind(
+        "missingness modelled",
+        "Missingness modelled",
+        "coupled model",
+        "How far a value may stray depends on how its cell came to be observed: a latent count links the two.",
+        "Which cells are missing tells something about the values.",
     ),
-    (
-        "two-stage",
-        "Two-stage baseline",
+    "blind": Kind(
+        "noise by row and column",
+        "Noise by row and column, not because of what is missing",
+        "blind control",
+        "The same model, starts and sweeps, but every row and column seems observed equally often, so that the values"
+        " alone shape its factors.",
+        "Rows and columns differ in noise, but not because of what is missing.",
+    ),
+    "two-stage": Kind(
+        "noise by chance of being observed",
+        "Noise by the chance of being observed",
+        "two-stage baseline",
         "The pattern is fitted alone until its bound settles; then a Gaussian whose log variance is a quadratic in"
         " log E[Λ]. Gaussian models only.",
         "The spread depends on P(observed), which is evidence that what is missing is linked to it; but a latent count"
         " is not needed.",
     ),
-    (
-        "blind",
-        "Blind control",
-        "The same model, starts and sweeps, but every row and column seems observed equally often; the values alone"
-        " shape its factors.",
-        "Rows and columns differ in noise, but not because of what is missing.",
+    "tail": Kind(
+        "heavier tails everywhere",
+        "Heavier tails everywhere, whatever is missing",
+        "tail-only control",
+        "Outliers are more common than the ignorable model allows, in all cells alike: the same family and linkage, but"
+        " one rate of counts for all cells, so that it knows nothing of which are missing.",
+        "Values have a heavier tail than the ignorable model allows, whatever is missing.",
     ),
-)
+    "ignorable": Kind(
+        "missingness ignored",
+        "Missingness ignored",
+        "ignorable model",
+        "The values by themselves, as if cells were missing at random: what most methods do.",
+        "Neither the missingness nor unequal noise is worth a model here.",
+    ),
+}
 
 METHODS = (
     (
@@ -37,8 +67,9 @@ METHODS = (
         "The gain that counts",
         "A coupled model can beat the ignorable one without any tie between values and missingness: by a heavier tail,"
         " or because its counts describe rows and columns of unequal noise. Modelling the missingness helps where a"
-        " coupled model beats the best of the three controls. Where it does not, the best control is recommended: it"
-        " is a good heteroscedastic model in its own right.",
+        " coupled model beats the best of the three controls (noise by row and column, noise by chance of being"
+        " observed, heavier tails everywhere). Where it does not, the best control is recommended: it is a good"
+        " heteroscedastic model in its own right.",
     ),
     (
         "Log likelihood",
@@ -81,3 +112,8 @@ POPULATIONS = {
         " for all of them by the inverse of P(observed)."
     ),
 }
+
+ZIGZAG = (
+    "The zigzag of the linear linkage is meant: its φ is 1 at odd counts and 1 − 2c at even ones, and only so is its"
+    " mean a straight line in P(observed)."
+)

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
 from nmar.data.split import split as split_cells
 from nmar.report.gains import FEWEST
-from nmar.report.scoring import Array, as_cells
+from nmar.report.scoring import Array
 
 __all__ = ["Parts", "Split", "refuse_weights"]
 

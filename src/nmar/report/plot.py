@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from nmar.data.accept import as_cells
 from nmar.report import curves, figures
 from nmar.report.missingness import MissingnessTest, missingness_test
-from nmar.report.scoring import as_cells
+from nmar.report.sensitivity import Sensitivity
 
-__all__ = ["activity", "calibration", "heteroscedasticity", "linkage", "trace"]
+__all__ = ["activity", "calibration", "heteroscedasticity", "linkage", "sensitivity", "trace"]
 
 
 def linkage(model: Any, ax: Any = None, by: str = "count") -> Any:
@@ -27,6 +28,14 @@ def linkage(model: Any, ax: Any = None, by: str = "count") -> Any:
     Returns
     -------
     matplotlib Axes
+
+    Examples
+    --------
+    >>> import nmar
+    >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+    >>> model = nmar.CCPF(nmar.Effects("rows"), "linear", factors=2, max_iter=5, random_state=0).fit(cells)
+    >>> nmar.plot.linkage(model, by="probability").get_xlabel()
+    'P(observed)'
     """
     draw = {"count": figures.linkage, "probability": figures.expected_linkage}
     if by not in draw:
@@ -34,17 +43,30 @@ def linkage(model: Any, ax: Any = None, by: str = "count") -> Any:
     return draw[by]([curves.linkage_curve(model)], ax)
 
 
-def heteroscedasticity(result: Any, ax: Any = None, **settings: Any) -> Any:
+def heteroscedasticity(result: Any, ax: Any = None, standardised: bool = False, **settings: Any) -> Any:
     """Residual variance against P(observed), the paper's figure 1a.
 
     Parameters
     ----------
     result : what :func:`nmar.missingness_test` returned, or cells to run it on
     ax : matplotlib Axes, optional
+    standardised : relative to each cell's predictive variance, so that 1 is expected everywhere
     **settings : passed to :func:`nmar.missingness_test` with cells
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import nmar
+    >>> cells, truth = nmar.simulate(shape=(60, 40), data=nmar.Effects("rows"), density=0.3, seed=0)
+    >>> result = nmar.missingness_test(cells, factors=2, rank=2, bins=5, max_iter=5)
+    >>> nmar.plot.heteroscedasticity(result).get_xlabel()
+    'quantile of P(observed)'
     """
     found = result if isinstance(result, MissingnessTest) else missingness_test(as_cells(result), **settings)
-    return figures.heteroscedasticity(found.bins, ax)
+    return figures.heteroscedasticity(found.bins, ax, standardised)
 
 
 def calibration(model: Any, cells: Any, ax: Any = None, random_state: Any = 0) -> Any:
@@ -56,15 +78,90 @@ def calibration(model: Any, cells: Any, ax: Any = None, random_state: Any = 0) -
     cells : held-out cells
     ax : matplotlib Axes, optional
     random_state : seed of the randomised probability integrals of counts
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import nmar
+    >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+    >>> model = nmar.CCPF(nmar.Effects("rows"), "linear", factors=2, max_iter=5, random_state=0).fit(cells)
+    >>> nmar.plot.calibration(model, cells).get_xlabel()
+    'nominal level of the interval, %'
     """
     return figures.calibration([("model", curves.calibration(model, as_cells(cells), random_state))], ax)
 
 
 def trace(model: Any, ax: Any = None) -> Any:
-    """Validation log likelihood by sweep, or the bound where the fit had no validation cells."""
+    """Validation log likelihood by sweep, or the bound where the fit had no validation cells.
+
+    Parameters
+    ----------
+    model : fitted model
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import nmar
+    >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+    >>> model = nmar.CCPF(nmar.Effects("rows"), "linear", factors=2, max_iter=5, random_state=0).fit(cells)
+    >>> nmar.plot.trace(model).get_xlabel()
+    'sweep'
+    """
     return figures.trace([("model", *curves.trace_of(model))], ax)
 
 
 def activity(model: Any, cells: Any = None, ax: Any = None) -> Any:
-    """Expected counts of rows and columns by rank; with the training cells, their observed cells as dots."""
+    """Expected counts of rows and columns by rank; with the training cells, their observed cells as dots.
+
+    Parameters
+    ----------
+    model : fitted model
+    cells : training cells, optional
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import nmar
+    >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+    >>> model = nmar.CCPF(nmar.Effects("rows"), "linear", factors=2, max_iter=5, random_state=0).fit(cells)
+    >>> nmar.plot.activity(model, cells).get_xlabel()
+    'rank'
+    """
     return figures.activity(curves.activity(model, None if cells is None else as_cells(cells)), ax)
+
+
+def sensitivity(result: Sensitivity, ax: Any = None) -> Any:
+    """A statistic against the shift of the missing values, with its interval where it has one.
+
+    Parameters
+    ----------
+    result : what :meth:`nmar.CCPF.sensitivity` returned
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import nmar
+    >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+    >>> model = nmar.CCPF(nmar.Effects("rows"), "linear", factors=2, max_iter=5, random_state=0).fit(cells)
+    >>> result = model.sensitivity([-1.0, 0.0, 1.0], lambda table: table.to_numpy().mean(), n=2)
+    >>> nmar.plot.sensitivity(result).get_xlabel()
+    'shift of the missing values, sd of the noise'
+    """
+    if not isinstance(result, Sensitivity):
+        raise TypeError(f"result is a {type(result).__name__}; pass what model.sensitivity(…) returned")
+    return figures.sensitivity(result, ax)

@@ -10,7 +10,10 @@ from typing import Any
 
 log = logging.getLogger("nmar")
 
-Watch = Callable[[Any, Any], None]
+Watch = Callable[..., None]
+
+# Until the first sweep is finished, functions are compiled that have not been kept from an earlier run.
+COMPILING, SEARCHING = "compiling (once)", "trying starts"
 
 
 @contextmanager
@@ -35,16 +38,18 @@ def progress(verbose: int, total: int, label: str = "fitting") -> Iterator[Watch
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total, bound="…")
+        task = bar.add_task(f"{label}: {COMPILING}", total=total, bound="…")
 
-        def watch(trace: Any, state: Any) -> None:
-            bar.update(task, completed=trace.iterations, bound=f"{trace.bound[-1]:.6g}")
+        def watch(trace: Any, state: Any, phase: str = "fit") -> None:
+            doing = f"{label}: {SEARCHING}" if phase == "search" else label
+            bar.update(task, description=doing, completed=trace.iterations, bound=f"{trace.bound[-1]:.6g}")
             if verbose > 1:
-                _log_sweep(trace, state)
+                _log_sweep(trace, state, phase)
 
         yield watch
 
 
-def _log_sweep(trace: Any, state: Any) -> None:
+def _log_sweep(trace: Any, state: Any, phase: str = "fit") -> None:
     valid = f", validation {trace.valid[-1]:.5f}" if trace.valid else ""
-    log.info("sweep %d: bound %.8g%s, %.2f s", trace.iterations, trace.bound[-1], valid, trace.seconds[-1])
+    doing = f"{SEARCHING}, " if phase == "search" else ""
+    log.info("%ssweep %d: bound %.8g%s, %.2f s", doing, trace.iterations, trace.bound[-1], valid, trace.seconds[-1])

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from nmar.data.cells import Cells
 from nmar.fit.problem import seed_sequence
@@ -20,20 +19,6 @@ from nmar.posterior.posterior import Posterior, log_density, mean_and_variance
 Array = NDArray[Any]
 
 DRAWS = 200  # of a cell, among which its value is ranked
-
-
-def as_cells(X: Any, argument: str = "cells") -> Cells:
-    """Cells from Cells, a scipy sparse matrix, or a dense array with NaN where missing."""
-    if isinstance(X, Cells):
-        return X
-    if sparse.issparse(X):
-        return Cells.from_scipy(X)
-    if isinstance(X, np.ndarray):
-        return Cells.from_dense(X)
-    raise TypeError(
-        f"{argument} is a {type(X).__name__}; pass nmar.Cells (nmar.read, nmar.Cells.from_frame …), a scipy"
-        " sparse matrix, or a dense array with NaN where missing"
-    )
 
 
 class Places(NamedTuple):
@@ -47,7 +32,7 @@ class Places(NamedTuple):
 def locate(posterior: Posterior, cells: Cells) -> Places:
     """Positions of the cells on the posterior's axes; ids it never saw get its prior line, at position −1."""
     if cells.rows == posterior.rows and cells.cols == posterior.cols:
-        return Places(posterior, *cells.pairs())
+        return Places(posterior, *cells.positions())
     row = posterior.rows.positions(cells.row_ids, unknown="prior")[cells.row_index]
     col = posterior.cols.positions(cells.col_ids, unknown="prior")[cells.col_index]
     unseen = bool((row < 0).any() or (col < 0).any())
@@ -84,11 +69,14 @@ def probability_integral(posterior: Posterior, cells: Cells, random_state: Any =
     posterior, cells : a fitted model and held-out cells
     random_state : seed
 
-    Counts get a uniform number between P(Y < y) and P(Y ≤ y). Where there is no closed distribution function the cell
-    is ranked among ``DRAWS`` draws, ties broken at random and the rank spread over its step, which is uniform too.
+    Counts, and ratings on levels, get a uniform number between P(Y < y) and P(Y ≤ y). Where there is no closed
+    distribution function the cell is ranked among ``DRAWS`` draws, ties broken at random and the rank spread over its
+    step, which is uniform too.
     """
     at, y = locate(posterior, cells), np.asarray(cells.values, np.float64)
     rng = np.random.default_rng(seed_sequence(random_state))
+    if posterior.law.support is not None:
+        return _between_edges(at, y, rng)
     seen, out = posterior.units.to_model(y), np.empty(len(y))
     for m in mixtures(*at):
         upper = m.cumulative(seen[m.where])
@@ -100,6 +88,17 @@ def probability_integral(posterior: Posterior, cells: Cells, random_state: Any =
             out[m.where] = lower + rng.random(len(upper)) * (upper - lower)
         else:
             out[m.where] = upper
+    return np.clip(out, 0.0, 1.0)
+
+
+def _between_edges(at: Places, y: Array, rng: np.random.Generator) -> Array:
+    """A uniform number between the probabilities of the two values of the model that are seen as the same one."""
+    posterior, out = at.posterior, np.empty(len(y))
+    assert posterior.law.support is not None
+    edges = [posterior.units.to_model(edge) for edge in posterior.law.support.between(y)]
+    for m in mixtures(*at):
+        lower, upper = (np.asarray(m.cumulative(edge[m.where])) for edge in edges)
+        out[m.where] = lower + rng.random(len(lower)) * (upper - lower)
     return np.clip(out, 0.0, 1.0)
 
 

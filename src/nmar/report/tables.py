@@ -7,60 +7,81 @@ from collections.abc import Sequence
 from html import escape
 
 from nmar.report.comparison import Comparison
+from nmar.report.notes import KINDS
+from nmar.report.text import signed
 
 
 def comparison_table(result: Comparison) -> str:
     """The rows as fitted, the best one marked."""
-    heads = ("model", "log likelihood", "plug-in", "over ignorable", "RMSE", "seconds", "sweeps")
+    heads = ("model", "log likelihood", "over ignorable", "plug-in", "RMSE", "seconds", "sweeps")
     best = result.best()
     lines = []
     for row in result.rows:
         kind = "best" if row is best else "control" if row.control else ""
         badge = '<span class="badge">best</span>' if row is best else ""
-        stopped = f'{row.n_iter} <span class="se">{escape(row.stop_reason)}</span>'
+        reasons = escape(row.stop_reason.replace("/", ", "))
+        stopped = f'{row.n_iter} <span class="technical">{reasons}</span>'
         values = (
             _with_se(f"{row.log_likelihood:.4f}", row.se),
-            minus(f"{row.plugin:.4f}"),
             _gain(row.gain, row.gain_se),
+            minus(f"{row.plugin:.4f}"),
             f"{row.rmse:.4f}",
             f"{row.seconds:.1f}",
             stopped,
         )
-        lines.append((row.data, kind, f"{escape(row.name)}{badge}", values))
-    return _table(heads, lines)
+        lines.append((row.data, kind, f"{named(row.kind, row.name)}{badge}", values))
+    return _table("Held-out log likelihood of every model", heads, lines)
 
 
 def control_table(result: Comparison) -> str:
     """The coupled models against each control and against the best of them."""
-    heads = ("coupled model", "over tail", "over two-stage", "over blind", "over the best control", "best control")
+    over = [f"over {KINDS[kind].plain} [{kind}]" for kind in ("blind", "two-stage", "tail")]
+    heads = ["missingness modelled [linkage]", "over the best control", "best control", *over]
     lines = []
     for row in (r for r in result.rows if r.best_control is not None):
         values = (
-            _gain(row.gain_over_tail, row.gain_over_tail_se),
-            _gain(row.gain_over_two_stage, row.gain_over_two_stage_se),
-            _gain(row.gain_over_blind, row.gain_over_blind_se),
             f"<strong>{_gain(row.gain_over_control, row.gain_over_control_se)}</strong>",
             escape(row.best_control or ""),
+            _gain(row.gain_over_blind, row.gain_over_blind_se),
+            _gain(row.gain_over_two_stage, row.gain_over_two_stage_se),
+            _gain(row.gain_over_tail, row.gain_over_tail_se),
         )
         lines.append((row.data, "", escape(row.name), values))
-    return _table(heads, lines)
+    return _table("Coupled models against each control", heads, lines)
 
 
-def _table(heads: Sequence[str], lines: Sequence[tuple[str, str, str, Sequence[str]]]) -> str:
-    """Lines of data model, class, name and cells; a heading for each data model where there are several."""
+def named(kind: str, name: str) -> str:
+    """Plain words first, the technical name in brackets."""
+    return f'{escape(KINDS[kind].plain)} <span class="technical">[{escape(name)}]</span>'
+
+
+def _table(title: str, heads: Sequence[str], lines: Sequence[tuple[str, str, str, Sequence[str]]]) -> str:
+    """Lines of data model, class, name and cells; a heading for each data model where there are several.
+
+    On a narrow screen a line becomes a block, each cell with its heading (``data-head``) before it; roles are written
+    out because browsers forget those of a table that is laid out otherwise.
+    """
     body, previous, several = [], None, len({line[0] for line in lines}) > 1
     for data, kind, name, values in lines:
         if several and data != previous:
-            body.append(f'<tr class="group"><th colspan="{len(heads)}">{escape(data)}</th></tr>')
+            span = f'colspan="{len(heads)}" scope="rowgroup" role="rowheader"'
+            body.append(f'<tr class="group" role="row"><th {span}>{escape(data)}</th></tr>')
         previous = data
-        cells = "".join(f"<td>{v}</td>" for v in values[:-1]) + f'<td class="last">{values[-1]}</td>'
-        body.append(f'<tr class="{kind}"><th scope="row">{name}</th>{cells}</tr>')
-    head = "".join(f"<th>{h}</th>" for h in heads[:-1]) + f'<th class="last">{heads[-1]}</th>'
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+        cells = "".join(
+            f'<td role="cell" data-head="{escape(head)}"><span>{value}</span></td>'
+            for head, value in zip(heads[1:], values, strict=True)
+        )
+        style = f' class="{kind}"' if kind else ""
+        body.append(f'<tr{style} role="row"><th scope="row" role="rowheader">{name}</th>{cells}</tr>')
+    head = "".join(f'<th scope="col" role="columnheader">{escape(h)}</th>' for h in heads)
+    return (
+        f'<table class="stacks" role="table" aria-label="{escape(title)}"><thead role="rowgroup"><tr role="row">{head}'
+        f'</tr></thead><tbody role="rowgroup">{"".join(body)}</tbody></table>'
+    )
 
 
 def _with_se(text: str, se: float) -> str:
-    return f'{minus(text)} <span class="se">± {se:.4f}</span>'
+    return f'<span class="number">{minus(text)} <span class="se">± {se:.4f}</span></span>'
 
 
 def minus(text: str) -> str:
@@ -69,4 +90,4 @@ def minus(text: str) -> str:
 
 
 def _gain(mean: float | None, se: float | None) -> str:
-    return "–" if mean is None or se is None else _with_se(f"{mean:+.4f}", se)
+    return "–" if mean is None or se is None else _with_se(signed(mean), se)

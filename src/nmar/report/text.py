@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import textwrap
 from io import StringIO
 from typing import TYPE_CHECKING, Any
+
+from nmar.report.notes import KINDS
 
 if TYPE_CHECKING:
     from nmar.report.comparison import Comparison, Row
 
-HEADS = ("model", "log lik.", "± se", "plug-in", "vs ignorable", "RMSE", "seconds", "sweeps", "stopped by")
-AGAINST = ("coupled model", "vs tail", "vs two-stage", "vs blind", "vs best control", "best control")
+WIDTH = 80  # what a terminal has at least; plug-in scores, sweeps and reasons to stop are in ``frame()``
+HEADS = ("model", "log lik.", "± se", "vs ignorable", "RMSE", "seconds")
+AGAINST = ("coupled model", "control", "coupled − control", "")
 FOOT = "Nats per held-out cell, higher is better; ± one standard error, differences paired by cell. ★ best."
 
 
 def gain(mean: float | None, se: float | None) -> str:
     """ "+0.0013 ± 0.0002", or a dash."""
-    return "–" if mean is None or se is None else f"{mean:+.4f} ± {se:.4f}"
+    return "–" if mean is None or se is None else f"{signed(mean)} ± {se:.4f}"
+
+
+def signed(value: float) -> str:
+    """Four decimals with their sign, which nothing has that rounds to 0."""
+    text = f"{value:+.4f}"
+    return "0.0000" if float(text) == 0.0 else text
 
 
 def cells_of(row: Row) -> tuple[str, ...]:
@@ -24,59 +34,87 @@ def cells_of(row: Row) -> tuple[str, ...]:
         row.name,
         f"{row.log_likelihood:.4f}",
         f"{row.se:.4f}",
-        f"{row.plugin:.4f}",
         gain(row.gain, row.gain_se),
         f"{row.rmse:.4f}",
         f"{row.seconds:.1f}",
-        str(row.n_iter),
-        row.stop_reason,
     )
 
 
-def against_of(row: Row) -> tuple[str, ...]:
-    """A coupled row as the table of gains over the controls shows it."""
-    return (
-        row.name,
-        gain(row.gain_over_tail, row.gain_over_tail_se),
-        gain(row.gain_over_two_stage, row.gain_over_two_stage_se),
-        gain(row.gain_over_blind, row.gain_over_blind_se),
-        gain(row.gain_over_control, row.gain_over_control_se),
-        row.best_control or "–",
-    )
+def against_of(row: Row) -> list[tuple[str, ...]]:
+    """A coupled row against each of its controls, the best of which counts."""
+    best = (row.gain_over_control, row.gain_over_control_se)
+    gains = {
+        "tail": (row.gain_over_tail, row.gain_over_tail_se),
+        "two-stage": (row.gain_over_two_stage, row.gain_over_two_stage_se),
+        "blind": (row.gain_over_blind, row.gain_over_blind_se),
+    }
+    lines: list[tuple[str, ...]] = [
+        (row.name, name, gain(*found), "counts" if found == best else "")
+        for name, found in gains.items()
+        if found[0] is not None
+    ]
+    if lines and not any(line[-1] for line in lines):  # the best control is that of another linkage
+        lines.append((row.name, row.best_control or "", gain(*best), "counts"))
+    return lines
 
 
-def table(result: Comparison, color: bool = False, width: int = 200) -> str:
+def table(result: Comparison, color: bool = False, width: int = WIDTH) -> str:
     """Two rich tables as text: the fits, the best one marked, and the coupled models against their controls."""
+    from rich.markup import escape as plain
+
     best = result.best()
     models = list(dict.fromkeys(row.data for row in result.rows))
-    fits, controls = _grid(HEADS, _title(result)), _grid(AGAINST, "Coupled − control")
+    fits, controls = _grid(HEADS, plain(_title(result))), _grid(AGAINST, "Coupled − control")
     for model in models:
         rows = [row for row in result.rows if row.data == model]
         judged = [row for row in rows if row.best_control is not None]
         if len(models) > 1:
-            fits.add_row(f"[bold]{model}[/bold]")
+            fits.add_row(f"[bold]{plain(model)}[/bold]")
             if judged:
-                controls.add_row(f"[bold]{model}[/bold]")
+                controls.add_row(f"[bold]{plain(model)}[/bold]")
         for row in rows:
             mark = "★ " if row is best else "  "
             style = "bold" if row is best else "dim" if row.control else ""
             name, *rest = cells_of(row)
-            fits.add_row(mark + name, *rest, style=style)
+            fits.add_row(mark + plain(name), *rest, style=style)
         for row in judged:
-            controls.add_row(*against_of(row))
+            for line in against_of(row):
+                controls.add_row(*line, style="bold" if line[-1] else "")
     parts = [_lines(fits, color, width)]
     if any(row.best_control is not None for row in result.rows):
         parts.append(_lines(controls, color, width))
-    return "\n\n".join([*parts, f"  {FOOT}"])
+    notes = (FOOT, *_legend(result), _unsettled(result))
+    return "\n\n".join(
+        [*parts, "\n".join(textwrap.fill(text, width, subsequent_indent="  ") for text in notes if text)]
+    )
+
+
+def wrapped(text: str, width: int = WIDTH) -> str:
+    """Sentences broken to the width of a terminal; lines that begin with a space, which hold code, stay whole."""
+    return "\n".join(line if line.startswith(" ") else textwrap.fill(line, width) for line in text.splitlines())
+
+
+def _legend(result: Comparison) -> list[str]:
+    """What the names of the controls mean, in plain words."""
+    shown = {"ignorable": "ignorable", "two-stage": "two-stage", "tail": "(tail)", "blind": "(blind)"}
+    kinds = {row.kind for row in result.rows}
+    return [f"{name}: {KINDS[kind].full}." for kind, name in shown.items() if kind in kinds]
+
+
+def _unsettled(result: Comparison) -> str:
+    """The fits that were stopped by the number of sweeps."""
+    names = dict.fromkeys(row.name for row in result.rows if row.stop_reason == "max_iter")
+    return f"Stopped at max_iter before the bound settled: {', '.join(names)}." if names else ""
 
 
 def _grid(heads: tuple[str, ...], title: str) -> Any:
     from rich import box
     from rich.table import Table
 
-    grid = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
+    grid = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", padding=(0, 1, 0, 0))
     for k, head in enumerate(heads):
-        grid.add_column(head, justify="left" if k in (0, len(heads) - 1) else "right", no_wrap=True)
+        left = k == 0 or head in ("control", "")
+        grid.add_column(head, justify="left" if left else "right", no_wrap=k > 0)
     return grid
 
 

@@ -7,7 +7,7 @@ on the same cells favours it, so each test is at 5 % divided by the number of li
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from nmar.report.gains import Gain
 
@@ -33,7 +33,8 @@ class Finding:
     Attributes
     ----------
     data : the data model
-    text : in words
+    plain : in plain words, without a number
+    numbers : the differences behind it
     helps : whether a coupled model beats the ignorable one and the best control
     linked : whether the spread of the values was shown to go with P(observed): it helps, or two-stage wins
     recommended : name of the model to use
@@ -41,11 +42,17 @@ class Finding:
     """
 
     data: str
-    text: str
+    plain: str
+    numbers: str
     helps: bool
     linked: bool
     recommended: str
     line: str
+
+    @property
+    def text(self) -> str:
+        """Plain words, then numbers."""
+        return f"{self.plain} {self.numbers}".strip()
 
     def __str__(self) -> str:
         return f"{self.text}\nRecommended: {self.recommended}\n    {self.line}"
@@ -84,15 +91,22 @@ def verdict(result: Comparison) -> Verdict:
     models = list(dict.fromkeys(key.data for key in result.entries))
     cases = [Case(result, model) for model in models]
     found = [case.judge() for case in cases]
-    place = result.ranked([used for used, _, _, _ in found])[0].data
+    place = result.ranked([one.used for one in found])[0].data
     findings = tuple(
-        Finding(case.data, text, helps, linked, result.name(used), result.line(used))
-        for case, (used, text, helps, linked) in zip(cases, found, strict=True)
+        Finding(case.data, one.plain, one.numbers, one.helps, one.linked, result.name(one.used), result.line(one.used))
+        for case, one in zip(cases, found, strict=True)
     )
     return Verdict.of(findings, models.index(place))
 
 
-Judged = tuple["Key", str, bool, bool]  # model to use, words, helps, linked
+class Judged(NamedTuple):
+    """The model to use, and what is said."""
+
+    used: Key
+    plain: str
+    numbers: str = ""
+    helps: bool = False
+    linked: bool = False
 
 
 class Case:
@@ -114,7 +128,7 @@ class Case:
         """What to use and what to say."""
         if not self.linkages:
             used = self.control if self.control and self._beats_ignorable(self.control) else self.base
-            return used, "No coupled model was fitted, so there is nothing to say about the missingness.", False, False
+            return Judged(used, "No coupled model was fitted, so there is nothing to say about the missingness.")
         lead, control, tests = self.linkages[0], self.control, len(self.linkages)
         if control is None:
             return self._without_control(lead)
@@ -123,7 +137,8 @@ class Case:
             if beats and not self.result.blinded(key):
                 return self._helps(key, control)
         if self._beats_ignorable(control):
-            return control, self._control_wins(lead, control), False, control.kind == "two-stage"
+            words = self._control_wins(lead, control)
+            return Judged(control, *words, linked=control.kind == "two-stage")
         return self._undecided(lead, control)
 
     def _beats_ignorable(self, control: Key) -> bool:
@@ -132,18 +147,23 @@ class Case:
     def _helps(self, key: Key, control: Key) -> Judged:
         name, over, beyond = self.result.name(key), self.over(key), self.over(key, control)
         if not any(one.kind == "blind" for one in self.controls):
-            text = (
-                f"The {name} model gains {_amount(beyond)} over its controls, but no blind control was fitted, so this"
-                " cannot tell modelled missingness from rows and columns of unequal noise (control=True fits it)."
+            plain = (
+                "A coupled model gains, but no blind control was fitted, so this cannot tell modelled missingness from"
+                " rows and columns of unequal noise (control=True fits it)."
             )
-            return key, text, False, control.kind == "two-stage"
-        text = (
-            f"Modelling the missingness helps: {name} gains {_amount(beyond)} over the best control,"
-            f" {self.result.name(control)}, and {_amount(over)} over ignoring the missingness."
+            numbers = f"The {name} model gains {_amount(beyond)} over its controls."
+            return Judged(key, plain, numbers, linked=control.kind == "two-stage")
+        plain = (
+            "Modelling the missingness helps: held-out values are more probable than under the best of the other"
+            f" explanations, {self.result.plain(control)}."
         )
-        return key, text + self._nearly_all(key, control) + _size(beyond), True, True
+        numbers = (
+            f"The {name} model gains {_amount(beyond)} over that control, and {_amount(over)} over ignoring the"
+            " missingness."
+        )
+        return Judged(key, plain, numbers + self._nearly_all(key, control) + _size(beyond), True, True)
 
-    def _control_wins(self, lead: Key, control: Key) -> str:
+    def _control_wins(self, lead: Key, control: Key) -> tuple[str, str]:
         beyond, name = self.over(lead, control), self.result.name(lead)
         begins = "Modelling the missingness does not help:"
         if self.result.blinded(lead):
@@ -152,16 +172,15 @@ class Case:
             begins = "The missingness is linked to the values, but a latent count adds nothing:"
         elif beyond.mean > 0:
             begins = "No evidence that modelling the missingness helps; it does no better than a model in which"
-        meaning = MEANING[control.kind].format(family=self._family())
-        text = (
-            f"{begins} {meaning}. The best control, {self.result.name(control)}, gains"
-            f" {_amount(self.over(control))} over the ignorable model; {name} differs from it by {beyond}."
+        plain = f"{begins} {MEANING[control.kind].format(family=self._family())}."
+        numbers = (
+            f"The best control, {self.result.plain(control)}, gains {_amount(self.over(control))} over the ignorable"
+            f" model; {name} differs from it by {beyond}."
         )
         if control.kind == "two-stage":
-            return (
-                text + " That the variance follows P(observed) is itself evidence that what is missing is linked to it."
-            )
-        return text + self._nearly_all(lead, control) + self._two_stage_too(control)
+            numbers += " That the variance follows P(observed) is itself evidence that what is missing is linked to it."
+            return plain, numbers
+        return plain, numbers + self._nearly_all(lead, control) + self._two_stage_too(control)
 
     def _nearly_all(self, key: Key, control: Key) -> str:
         """Whether noise by row and column accounts for the gain over the ignorable model."""
@@ -187,46 +206,55 @@ class Case:
     def _undecided(self, lead: Key, control: Key) -> Judged:
         """No control beats the ignorable model, and no coupled model beats both."""
         over, beyond, tests = self.over(lead), self.over(lead, control), len(self.linkages)
-        name, best = self.result.name(lead), self.result.name(control)
+        name, best = self.result.name(lead), self.result.plain(control)
         if self.result.blinded(lead):
-            return self.base, self._no_trust(over), False, False
+            return self._no_trust(self.base, over)
         if over.above_zero(tests):
-            text = (
-                f"Open: {name} beats the ignorable model by {_amount(over)}, but cannot be told apart from the best"
-                f" control, {best} (difference {beyond})."
+            used = control if self.over(control).mean > 0 else self.base
+            plain = (
+                "Open: modelling the missingness is better than ignoring it, but cannot be told apart from the best"
+                f" control, {best}."
             )
-            return control if self.over(control).mean > 0 else self.base, text, False, False
+            numbers = f"The {name} model beats the ignorable one by {_amount(over)}, and that control by {beyond}."
+            return Judged(used, plain, numbers)
         if (-over).above_zero(tests):
-            text = f"Modelling the missingness hurts here: {name} is worse than ignoring it by {_amount(-over)}."
+            plain = "Modelling the missingness hurts here."
+            numbers = f"The {name} model is worse than ignoring it by {_amount(-over)}."
         elif beyond.above_zero(tests):
-            text = (
-                f"No net gain: {name} beats the best control, {best}, by {_amount(beyond)}, but not the ignorable model"
-                f" (difference {over})."
+            plain = "No net gain: modelling the missingness beats the controls, but not the model that ignores it."
+            numbers = (
+                f"The {name} model beats the best control, {best}, by {_amount(beyond)}; it differs from the ignorable"
+                f" one by {over}."
             )
         else:
-            text = (
-                f"No evidence that modelling the missingness helps: {name} differs from the ignorable model by {over}"
-                f" nats per cell, and from the best control, {best}, by {beyond}."
+            plain = "No evidence that modelling the missingness helps, nor that any of the controls does."
+            numbers = (
+                f"The {name} model differs from the ignorable one by {over} nats per cell, and from the best control,"
+                f" {best}, by {beyond}."
             )
-        return self.base, text, False, False
+        return Judged(self.base, plain, numbers)
 
     def _without_control(self, lead: Key) -> Judged:
         over, tests, name = self.over(lead), len(self.linkages), self.result.name(lead)
         if self.result.blinded(lead):
-            return (lead if over.above_zero(tests) else self.base), self._no_trust(over), False, False
+            return self._no_trust(lead if over.above_zero(tests) else self.base, over)
         if not (over.above_zero(tests) or (-over).above_zero(tests)):
-            text = f"No evidence that {name} helps: it differs from the ignorable model by {over}."
-            return self.base, text, False, False
+            numbers = f"The {name} model differs from the ignorable one by {over}."
+            return Judged(self.base, "No evidence that modelling the missingness helps.", numbers)
         better = over.mean > 0
-        text = (
-            f"The {name} model is {'better' if better else 'worse'} than the ignorable one by"
-            f" {_amount(over if better else -over)}. No control was fitted, so this cannot tell modelled missingness"
-            " from a heavier tail, or from rows and columns of unequal noise."
+        plain = (
+            f"Modelling the missingness is {'better' if better else 'worse'} than ignoring it. No control was fitted,"
+            " so this cannot tell modelled missingness from a heavier tail, or from rows and columns of unequal noise."
         )
-        return (lead if better else self.base), text, False, False
+        numbers = (
+            f"The {name} model is {'better' if better else 'worse'} than the ignorable one by"
+            f" {_amount(over if better else -over)}."
+        )
+        return Judged(lead if better else self.base, plain, numbers)
 
-    def _no_trust(self, over: Gain) -> str:
-        return f"Modelling the missingness does not help: {NO_TRUST}; its gain over the ignorable model is {over}."
+    def _no_trust(self, used: Key, over: Gain) -> Judged:
+        plain = f"Modelling the missingness does not help: {NO_TRUST}."
+        return Judged(used, plain, f"Its gain over the ignorable model is {over}.")
 
     def _family(self) -> str:
         name = self.result.entries[self.base][0].fitted.posterior.law.family.name

@@ -43,7 +43,7 @@ def record(progress: Progress, phase: Phase = "fit") -> Record:
     """The last sweep as callbacks see it."""
     trace = progress.trace
     validation = trace.valid[-1] if trace.valid else None
-    state = progress.state.bare().copy()
+    state = progress.state.on_host().bare().copy()
     return Record(trace.iterations, trace.bound[-1], validation, trace.seconds[-1], state, phase)
 
 
@@ -126,4 +126,5 @@ def run_kept(
     except KeyboardInterrupt:
         if not last.trace.iterations:
             raise
+        last = last.on_host()
         return Fit(last.state, last.trace, INTERRUPTED, last)

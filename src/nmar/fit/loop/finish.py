@@ -93,14 +93,15 @@ def finish(job: Job, law: Law, observed: Observed, progress: Progress, how: How)
     def judge(now: Progress) -> Progress:
         if job.valid is None:
             return now
-        value = _score(Posterior(law, now.state, job.cells.rows, job.cells.cols), job.valid)
+        state = now.state.on_host()
+        value = _score(Posterior(law, state, job.cells.rows, job.cells.cols), job.valid)
         now = replace(now, trace=replace(now.trace, valid=(*now.trace.valid, value)))
         better = job.keeps_best and value > now.best_score
-        return replace(now, best=now.state.bare().copy(), best_score=value) if better else now
+        return replace(now, best=state.bare().copy(), best_score=value) if better else now
 
     def tell(now: Progress) -> None:
         if job.keep is not None and job.keep.due(now):
-            job.keep.write(now)
+            job.keep.write(now.on_host())
         if job.watch is not None:
             job.watch(now.trace, now.state)
 

@@ -13,16 +13,18 @@ from functools import reduce
 from operator import add
 from typing import Any, Protocol
 
-from nmar.fit.solvers.blend import blend, blend_numbers
+from nmar.fit.solvers.blend import blend, blend_effects, blend_numbers
 from nmar.fit.solvers.remember import BatchSums
+from nmar.kernels.spec import Kernels
 from nmar.models.bound import bound
 from nmar.models.buffers import LineBuffers
 from nmar.models.context import Context
 from nmar.models.half_sweep import half_sweep
 from nmar.models.scaling import EXACT, Scaling
 from nmar.models.shared import Info, update_shared
-from nmar.models.state import State
+from nmar.models.state import State, map_arrays
 from nmar.models.views import tabulated
+from nmar.prob.arrays import on_host
 from nmar.prob.statistics import Statistics
 
 
@@ -141,6 +143,18 @@ class Progress:
     settings: tuple[tuple[str, Any], ...] = ()  # of the options, where they were left open
     sweeps: int | None = None  # how many were found best on cells set aside
 
+    def placed(self, kernels: Kernels) -> Progress:
+        """The run with what sweeps read where a backend keeps it."""
+        return self._moved(kernels.place) if kernels.own_memory else self
+
+    def on_host(self) -> Progress:
+        """The run in NumPy's memory, to be written to a file or returned."""
+        return self if self.state.in_host_memory else self._moved(on_host)
+
+    def _moved(self, change: Callable[[Any], Any]) -> Progress:
+        memory = replace(self.memory, sums=map_arrays(self.memory.sums, change))
+        return replace(self, state=self.state.mapped(change), memory=memory)
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -170,12 +184,15 @@ def sweep_batch(state: State, memory: Memory, context: Context, part: BatchStep)
             if leads and turn == 0:
                 first = _bound(state, info.log_z, context, part.share)
             if not leads:
-                side = blend(state.sides[axis], side, part.step, law)
+                side = blend(state.sides[axis], side, part.step, law.pattern_of(state.shared, axis))
             state = State(state.sides, replace(state.shared, table_size=size)).with_side(axis, side)
         memory, info = _remember(memory, info, part, leads)
         shared = update_shared(axis, state, info, law)
-        data = blend_numbers(state.shared.data, shared.data, part.weight if leads else 1.0)
-        state = State(state.sides, replace(shared, data=data))
+        weight = part.weight if leads else 1.0
+        data = blend_numbers(state.shared.data, shared.data, weight)
+        effects = blend_effects(state.shared.effects, shared.effects, 1.0 if leads else part.step, weight)
+        new = State(state.sides, replace(shared, data=data, effects=effects))
+        state = law.settled(axis, new, state.shared, context.kernels)
     return state, replace(memory, steps=memory.steps + 1), first
 
 
@@ -212,12 +229,12 @@ def _remember_stats(memory: Memory, stats: Statistics, part: BatchStep) -> Memor
 def _bound(state: State, log_z: float, context: Context, scale: float) -> float:
     """The bound of the values as they were given; from a part of the leading lines an unbiased estimate of it: their
     terms count ``scale`` times."""
-    value = bound(state, log_z, context.law, context.observed) + unit_term(state, context)
+    value = bound(state, log_z, context.law) + unit_term(state, context)
     if scale == 1.0:
         return value
     lead = context.law.lead
     empty = state.with_side(lead, state.sides[lead].take(slice(0, 0)))
-    rest = bound(empty, 0.0, context.law, replace(context.observed, hidden=None))
+    rest = bound(empty, 0.0, context.law)
     return scale * (value - rest) + rest
 
 
@@ -252,7 +269,8 @@ def run(
     stopped : asked after each sweep for a reason from outside (a signal, a callback)
     """
     schedule = schedule or FullSweeps()
-    context = context if schedule.keeps_states else replace(context, buffers=LineBuffers())
+    context = context if schedule.keeps_states else replace(context, buffers=LineBuffers(context.kernels))
+    progress = progress.placed(context.kernels)
     spent = progress.trace.seconds[-1] if progress.trace.seconds else progress.trace.before
     began = time.perf_counter() - spent
     reason = stop(progress.trace) if progress.trace.iterations else None
@@ -266,4 +284,5 @@ def run(
         if after is not None:
             progress = after(progress)
         reason = stop(progress.trace) or (stopped() if stopped is not None else None)
+    progress = progress.on_host()
     return Fit(progress.state, progress.trace, reason, progress)

@@ -234,11 +234,11 @@ class _Search:
 
     def _pattern_scores(self, posterior: Posterior) -> Array:
         """log P(observed) of the judging cells, less what missing cells cost for each observed one."""
-        i, j = self.job.cells.pairs()
+        i, j = self.job.cells.positions()
         u, v = (side.pattern.weights.column_sums for side in posterior.state.sides)
         missing = (float(u @ v) - float(posterior.rates(i, j).sum())) / len(i)
         known = [cells.align(posterior.rows, posterior.cols, unknown="drop") for cells in self.judges]
-        rates = np.concatenate([posterior.rates(*cells.pairs()) for cells in known])
+        rates = np.concatenate([posterior.rates(*cells.positions()) for cells in known])
         return np.log(-np.expm1(-rates)) - missing
 
 
@@ -258,7 +258,7 @@ def score(posterior: Posterior, cells: Cells) -> Array:
         raise ValueError("valid has no cell whose row and column are in the training cells")
     if not posterior.law.data.has_values:
         return np.zeros(len(known))
-    i, j = known.pairs()
+    i, j = known.positions()
     found, weights = log_density(posterior, i, j, known.values), known.weights
     return found if weights is None else found * (weights / weights.mean())
 
@@ -276,7 +276,7 @@ def trusts(cells: Cells) -> tuple[float, float, float]:
     (0.0, 0.5294117647058824, 1.0)
     """
     rows, cols = (np.diff(cells.by(axis).indptr).astype(np.float64) for axis in (0, 1))
-    i, j = cells.pairs()
+    i, j = cells.positions()
     observed = float(np.sum(rows[i] * cols[j])) / cells.density
     ratio = observed / (float(rows.sum()) * float(cols.sum()))
     return 0.0, ratio / (1.0 + ratio), 1.0

@@ -16,7 +16,7 @@ import numpy as np
 from nmar.data.cells import Cells
 from nmar.fit.checkpoint import Checkpoint
 from nmar.fit.loop.callbacks import Control
-from nmar.fit.loop.run import Fit, Progress, Trace, run
+from nmar.fit.loop.run import Fit, Progress, run
 from nmar.fit.loop.stop import StopRule
 from nmar.fit.options import Options
 from nmar.fit.problem import Problem, begin, seed_sequence
@@ -31,7 +31,7 @@ log = logging.getLogger("nmar")
 RARE, MUCH = 0.1, 7.5  # a low Λ̄ of the tail-only control, and how much more its table is bent there: c = ±1.5
 PROBE = 12  # sweeps of each start before the better one goes on
 
-Watch = Callable[[Trace, State], None]
+Watch = Callable[..., None]  # of the trace, the state and the phase: "fit", or "search" while a start is looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class Job:
     def show(self, progress: Progress) -> Progress:
         """Tell the progress bar and the callbacks of a sweep that looks for a start or for settings."""
         if self.watch is not None:
-            self.watch(progress.trace, progress.state)
+            self.watch(progress.trace, progress.state, "search")
         self.control.tell(progress, "search")
         return progress
 
@@ -78,10 +78,9 @@ def hidden_cells(cells: Cells, *parts: Cells) -> Cells | None:
     known = [part.align(cells.rows, cells.cols, unknown="drop") for part in parts]
     if not known:
         return None
-    row, col = (np.concatenate([part.pairs()[axis] for part in known]) for axis in (0, 1))
+    row, col = (np.concatenate([part.positions()[axis] for part in known]) for axis in (0, 1))
     key = np.unique(row.astype(np.int64) * cells.shape[1] + col)
-    seen = cells.row_index.astype(np.int64) * cells.shape[1] + cells.col_index
-    key = np.setdiff1d(key, seen, assume_unique=True)
+    key = key[~cells.contains(key // cells.shape[1], key % cells.shape[1])]
     if not len(key):
         return None
     away = Cells.from_arrays(key // cells.shape[1], key % cells.shape[1], np.zeros(len(key)), cells.shape)
@@ -91,7 +90,7 @@ def hidden_cells(cells: Cells, *parts: Cells) -> Cells | None:
 def begin_fit(job: Job, link: Linkage, seed: Any = None, lead: int | None = None) -> Problem:
     """The problem of a job with a linkage, about to start; ``seed`` and ``lead`` replace what the job would take."""
     options = job.options
-    pattern = options.pattern
+    pattern = options.pattern_law.built(job.cells)
     if options.prior == "paper":
         pattern = pattern.as_in_paper(job.cells)
     return begin(
@@ -106,6 +105,7 @@ def begin_fit(job: Job, link: Linkage, seed: Any = None, lead: int | None = None
         dtype=np.dtype(options.dtype).type,
         lead=lead,
         target=options.target,
+        bounds=options.bounds,
     )
 
 
@@ -193,7 +193,7 @@ def _led(job: Job, leader: Linkage, problem: Problem) -> State:
 
 
 def _sd(observed: Observed) -> float:
-    return float(np.std(observed.cells.values, dtype=np.float64)) or 1.0
+    return float(np.sqrt(observed.cells.by(0).variance())) or 1.0
 
 
 def _probe(job: Job, law: Law, observed: Observed, state: State, sweeps: int) -> Fit:

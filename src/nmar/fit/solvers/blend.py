@@ -8,19 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from nmar.models.law import Law
-from nmar.models.missingness import PatternSide
+from nmar.models.missingness import Pattern
+from nmar.models.pattern_covariates import DesignedPattern, PatternEffects
 from nmar.models.state import Side
 
 
-def blend(old: Side, target: Side, step: float, law: Law) -> Side:
-    """Move natural parameters a fraction ``step`` to the target; activities are exact given the weights."""
+def blend(old: Side, target: Side, step: float, law: Pattern | DesignedPattern) -> Side:
+    """Move natural parameters a fraction ``step`` to the target; ``law`` is that of the side's pattern."""
     if step == 1.0:
         return target
-    dtype = old.pattern.weights.alpha.dtype
-    weights = old.pattern.weights.blend(target.pattern.weights, step)
-    weights = replace(weights, alpha=weights.alpha.astype(dtype), beta=weights.beta.astype(dtype))
-    return Side(PatternSide(weights, law.pattern.activity(weights)), old.data.blend(target.data, step))
+    return Side(law.blended(old.pattern, target.pattern, step), old.data.blend(target.data, step))
+
+
+def blend_effects(
+    old: PatternEffects | None, target: PatternEffects | None, step: float, weight: float
+) -> PatternEffects | None:
+    """Effects of the pattern's covariates: q(ω) a fraction ``step`` to its target, prior means ``weight``."""
+    if old is None or target is None or (step == 1.0 and weight == 1.0):
+        return target
+    target = replace(target, levels=blend_numbers(old.levels, target.levels, weight))
+    if old.cross is None or target.cross is None:
+        return target
+    return target.with_cross(old.cross.blend(target.cross, step))
 
 
 def blend_numbers(old: Any, target: Any, step: float) -> Any:

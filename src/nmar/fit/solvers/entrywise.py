@@ -7,6 +7,7 @@ I·J cells are visited. The errata of theory.md are corrected unless ``as_printe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,6 +78,10 @@ class Entrywise:
 
 def check_entrywise(law: Law, linkage: Linkage) -> None:
     """Refuse what algorithm 1 has no updates for here."""
+    if law.pattern.designs is not None:
+        raise ValueError(
+            "solver='entrywise' has no updates for covariates of the pattern; use solver='batch' or 'minibatch'"
+        )
     fits = False
     if isinstance(law.data, Bilinear):
         fits = law.data.diagonal and all(any(axis.free) and axis.design is None for axis in law.data.axes)
@@ -107,7 +112,7 @@ class Visits:
         hidden = observed.hidden
         self.away = np.empty(0, np.int64)
         if hidden is not None:
-            i, j = hidden.pairs()
+            i, j = hidden.positions()
             self.away = i.astype(np.int64) * self.cells.shape[1] + j
         self.degree = (*_degrees(self.cells), *self._visited(hidden))
 
@@ -123,8 +128,9 @@ class Visits:
         """``visits`` visits; c and κ move after every ``average`` observed ones."""
         law = context.law
         check_entrywise(law, state.shared.linkage)
+        _visits(context)
         _, info, size = half_sweep(law.lead, tabulated(state, context), context, learns=False)  # only for the bound
-        value = bound(state, info.log_z, law, context.observed) + unit_term(state, context)
+        value = bound(state, info.log_z, law) + unit_term(state, context)
         shared = replace(state.shared, table_size=size)
         arrays = [*_gammas(state), *_lines(state, law)]
         seen = memory.counters or tuple(np.zeros(n) for n in (*self.cells.shape, *self.cells.shape))
@@ -155,7 +161,7 @@ class Visits:
         table: Array,
     ) -> Array:
         """n-vectors of the cells visited; their lines, in ``arrays``, are moved."""
-        kernels, law = context.kernels, context.law
+        visit, law = _visits(context), context.law
         rows, pattern, settings = self.cells.by(0), law.pattern, self.settings
         shape = np.array(self.cells.shape, np.int64)
         rates = np.array([settings.t0, settings.xi])
@@ -172,9 +178,7 @@ class Visits:
         if isinstance(law.data, Product):
             hyper[3:] = law.data.shape, law.data.scale_shape, law.data.scale_rate
             vectors = np.zeros((3, len(table)))
-            kernels.visit_poisson(
-                *given, seen, *arrays[2:], hyper, rates, exposed, table, constants, vectors, settings.as_printed
-            )
+            visit(*given, seen, *arrays[2:], hyper, rates, exposed, table, constants, vectors, settings.as_printed)
             return vectors
         assert isinstance(law.data, Bilinear)
         free = np.array([axis.free for axis in law.data.axes], bool)
@@ -182,7 +186,7 @@ class Visits:
         priors = [law.data.prior(axis, shared.data) for axis in (0, 1)]
         prior = np.array([[p.mean[0], p.precision] for p in priors])
         vectors = np.zeros((2, len(table)))
-        kernels.visit_normal(
+        visit(
             *given, seen, *arrays[2:], free, constant, prior, hyper, rates, exposed,
             shared.dispersion, table, constants, vectors, settings.as_printed,
         )  # fmt: skip
@@ -236,8 +240,14 @@ def _bend(link: Curve, size: int) -> Array:
 
 
 def _rates(u: Array, v: Array, cells: Any) -> Array:
-    i, j = cells.pairs()
+    i, j = cells.positions()
     return np.einsum("pk,pk->p", (u[0] / u[1])[i], (v[0] / v[1])[j])
+
+
+def _visits(context: Context) -> Callable[..., int]:
+    """The backend's loop over single cells; refused by name where it has none."""
+    poisson = isinstance(context.law.data, Product)
+    return context.kernels.visit_poisson if poisson else context.kernels.visit_normal
 
 
 def _gammas(state: State) -> list[Array]:

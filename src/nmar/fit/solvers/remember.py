@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from nmar.models.context import Context
-from nmar.models.exposure import exposure
+from nmar.models.exposure import lines_differ
 from nmar.models.scaling import LineSums
 from nmar.models.state import State
-from nmar.models.views import view
+from nmar.models.views import view_sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +26,12 @@ class BatchSums:
         law = context.law
         axis = 1 - law.lead
         lines = len(state.sides[axis].pattern.weights.alpha)
-        sizes = view(state.sides[axis].take(slice(0, 1)), axis, law, state.shared, context.kernels).sizes
-        exposed = np.zeros(exposure(axis, state, law, context.observed.hidden).shape)
-        pattern, linear, quadratic = (np.zeros((lines, size)) for size in sizes)
+        one = state.sides[axis].take(slice(0, 1))
+        sizes = view_sizes(one.pattern, law.data.features(one.data, axis, state.shared.data))
+        pattern, linear, quadratic = (context.kernels.place(np.zeros((lines, size))) for size in sizes)
+        exposed = np.zeros(sizes[0])
+        if lines_differ(law, state.shared.linkage, context.observed.hidden):
+            exposed = context.kernels.place(np.zeros((lines, sizes[0])))
         return cls((None,) * batches, LineSums(pattern, linear, quadratic, exposed))
 
     def others(self, batch: int) -> LineSums:

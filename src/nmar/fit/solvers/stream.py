@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nmar.data.cells import Cells
 from nmar.fit.executor import threads
 from nmar.fit.loop.callbacks import Control
 from nmar.fit.loop.finish import Fitted, finish, uninterrupted
@@ -25,6 +26,7 @@ def train_stream(source: Source, options: Options, control: Control | None = Non
     stream = Stream(method, source)
     first = stream.first
     check_cells(first)
+    _check_covariates(options, first)
     options = replace(options, seed=fixed_seed(options.seed))
     rule = replace(options.stop, max_iter=min(options.stop.max_iter, stream.passes), tol=0.0)
     with threads(options.n_jobs) as executor:
@@ -33,3 +35,10 @@ def train_stream(source: Source, options: Options, control: Control | None = Non
         check_streams(problem.law)
         fitted = finish(job, problem.law, problem.observed, Progress(problem.state), (stream, rule))
     return uninterrupted(replace(fitted, posterior=replace(fitted.posterior, rows=stream.rows)))
+
+
+def _check_covariates(options: Options, first: Cells) -> None:
+    """Rows of a stream come and go: what is known of them must be known by id."""
+    designs = options.pattern_law.built(first).designs
+    if designs is not None and designs[0] is not None and designs[0].ids is None:
+        raise ValueError("pattern rows is an array, by position; rows of a stream need covariates by id, in a frame")

@@ -20,7 +20,9 @@ def pattern_alone(posterior: Posterior) -> Posterior:
     law = replace(posterior.law, data=Unmodelled(), pattern_fixed=False)
     bare = (KnownLines(np.empty((len(side.pattern.weights.alpha), 0))) for side in posterior.state.sides)
     rows, cols = (Side(side.pattern, lines) for side, lines in zip(posterior.state.sides, bare, strict=True))
-    shared = Shared(1.0, Ignorable().start(), None, shapes=posterior.state.shared.shapes)
+    shared = Shared(
+        1.0, Ignorable().start(), None, shapes=posterior.state.shared.shapes, effects=posterior.state.shared.effects
+    )
     return Posterior(law, State((rows, cols), shared), posterior.rows, posterior.cols)
 
 
@@ -29,12 +31,13 @@ def on_pattern(state: State, observed: Observed, pattern: Posterior) -> tuple[St
 
     Bins are quantiles of its rates. Where a quadratic was fitted before, the new one starts from it.
     """
-    rates, old = pattern.rates(*observed.cells.pairs()), state.shared.linkage
+    rates, old = pattern.rates(*observed.cells.positions()), state.shared.linkage
     link = quadratic(rates).start()
     if isinstance(old, Quadratic):
         link = replace(link, slope=old.slope, bend=old.bend)
     first, second = pattern.state.sides
     rows, cols = state.sides
     sides = (replace(rows, pattern=first.pattern), replace(cols, pattern=second.pattern))
-    shared = replace(state.shared, linkage=link, shapes=pattern.state.shared.shapes)
+    known = pattern.state.shared
+    shared = replace(state.shared, linkage=link, shapes=known.shapes, effects=known.effects)
     return State(sides, shared), replace(observed, group=link.group(rates))

@@ -13,7 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.kernels.layout import SideView
+from nmar.kernels.layout import (
+    SideView,
+    bare_view,
+    empty,
+    empty_vectors,
+    empty_view,
+    fill_view,
+    gather_first,
+    own_memory,
+    place,
+    refill_view,
+)
 from nmar.kernels.numba.checks import (
     check_gamma_update,
     check_gammas,
@@ -60,7 +71,19 @@ Array = NDArray[Any]
 
 name = "numba"
 
-__all__ = ["visit_normal", "visit_poisson"]  # offered as they are, see spec.py
+__all__ = [  # offered as they are, see spec.py
+    "bare_view",
+    "empty",
+    "empty_vectors",
+    "empty_view",
+    "fill_view",
+    "gather_first",
+    "own_memory",
+    "place",
+    "refill_view",
+    "visit_normal",
+    "visit_poisson",
+]
 
 
 def _floor(dtype: Any) -> float:
@@ -192,7 +215,7 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
     return mean, spread, log_det
 
 
-def add_lines(lines: Lines, theirs: Array) -> Array:
+def add_lines(lines: Lines, theirs: Array, width: int) -> Array:
     """Sums of the other side's vectors; see spec.py."""
     check_vectors(theirs)
     out, dtype = np.zeros((len(lines.indptr) - 1, theirs.shape[1])), theirs.dtype
@@ -200,7 +223,7 @@ def add_lines(lines: Lines, theirs: Array) -> Array:
     columns = columns_of((theirs.shape[1], 0, 0))
     if add_loop(constants(columns))(lines.indptr, lines.indices, theirs, ones, part, out, columns) == UNFIT:
         raise ValueError(unfit_cells(lines, len(theirs)))
-    return out
+    return out[:, :width]
 
 
 def update_gamma(update: GammaUpdate, shape: Array, rate: Array, table: GammaTable) -> None:

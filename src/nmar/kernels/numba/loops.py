@@ -157,10 +157,13 @@ def _fill_basis(flags, functions, weight, start, cells, ys, firsts, basis, own):
                 basis[v, lane] = 1.0
     if weight.shape[0] > 0:
         for lane in range(cells):
-            own[lane] *= np.float64(weight[start + lane])
-        for v in range(basis.shape[0]):
-            for lane in range(cells):
-                basis[v, lane] *= np.float64(weight[start + lane])
+            basis[0, lane] = np.float64(weight[start + lane])
+        for v in range(1, basis.shape[0]):
+            for lane in range(TILE):
+                basis[v, lane] *= basis[0, lane]
+        if flags[FORM] != LOCATION:
+            for lane in range(TILE):
+                own[lane] *= basis[0, lane]
 
 
 @compiled

@@ -1,0 +1,76 @@
+"""``nmar reproduce``: the paper's tables and its figure, on the data at hand."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from nmar.cli.common import note, out
+
+HELP = "the paper's tables 2 to 4 and figure 1 on your copies of its data, its numbers beside yours, with controls"
+EXAMPLE = """\
+  nmar reproduce table3 --data data --factors 40 -o reproduction
+  nmar reproduce all --data data
+"""
+
+WHAT = ("table2", "table3", "table4", "figure1")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb."""
+    parser.add_argument("what", choices=(*WHAT, "all"), help="which of them")
+    parser.add_argument("--data", required=True, metavar="FOLDER", help="where the data lie (docs/reproduction.md)")
+    parser.add_argument(
+        "-o", "--output", default="reproduction", metavar="FOLDER", help="results, and where to resume (reproduction)"
+    )
+    parser.add_argument("--factors", type=int, default=160, metavar="K", help="factors, ranks and clusters (160)")
+    parser.add_argument("--max-iter", type=int, default=30, metavar="N", help="sweeps of a fit at most (30)")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="splits and starts (1)")
+    parser.add_argument(
+        "--cells", type=int, default=100_000, metavar="N", help="cells of a data set at most, 0 for all (100000)"
+    )
+    parser.add_argument("--trust", default="1", metavar="X", help="of the thinned coupling, 0 to 1 or auto (1)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of splits and starts (0)")
+    parser.add_argument("--dtype", choices=("float32", "float64"), default="float32", help="of the factors (float32)")
+    parser.add_argument(
+        "--no-bias", action="store_true", help="factorizations without biases, as the paper writes them"
+    )
+    parser.add_argument("--jobs", type=int, metavar="N", help="threads (all processors)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the tables one after the other."""
+    from nmar.report.reproduce.pages import markdown, write
+    from nmar.report.reproduce.run import Asked, Reproduction
+
+    folder, output = Path(args.data), Path(args.output)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"--data {args.data!r} is not a folder; docs/reproduction.md says what belongs there")
+    trust, bias = _trust(args.trust), not args.no_bias
+    asked = Asked(args.factors, args.max_iter, args.seeds, args.cells, trust, args.seed, args.dtype, bias)
+    maker = Reproduction(folder, output, asked, args.jobs)
+    for table in WHAT if args.what == "all" else (args.what,):
+        groups = []
+        for rows in maker.records(table):
+            groups.append(rows)
+            note(_told(rows))
+        written = write(table, groups, asked, output)
+        out(markdown(table, groups, asked))
+        note(f"wrote {', '.join(str(path) for path in written)}")
+    return 0
+
+
+def _trust(text: str) -> float | str:
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise ValueError(f"--trust {text!r}; give a number from 0 to 1, or auto") from None
+
+
+def _told(rows: list[dict[str, object]]) -> str:
+    """One comparison in a line."""
+    one = rows[0]
+    name = " ".join(str(one[key]) for key in ("table", "column", "model", "axis") if one[key])
+    if "error" in one:
+        return f"{name}: {one['error']}"
+    return f"{name}: {one['data']}, {one['cells']:,} of {one['available']:,} cells, {len(rows)} fit(s)"

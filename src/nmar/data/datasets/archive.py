@@ -1,0 +1,146 @@
+"""Files wherever they lie: in a folder, in an archive (also an archive inside an archive), compressed, or plain.
+
+Enters: a path and patterns of names. Leaves: the files whose names match, to be read one after the other. A broken
+archive is an error that says so.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+__all__ = ["Member", "members", "readable"]
+
+BROKEN = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
+TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.bz", ".tar.xz")
+COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file in a folder or in an archive.
+
+    Attributes
+    ----------
+    name : its name without folders and without the ending of a compression
+    where : what to call it in errors
+    stream : its content, decompressed
+    """
+
+    name: str
+    where: str
+    stream: IO[bytes]
+
+
+def members(path: Path, patterns: Sequence[str]) -> Iterator[tuple[str, Member]]:
+    """The files whose names match a pattern, open one at a time, each with the pattern; at least one.
+
+    Parameters
+    ----------
+    path : folder, archive (zip, tar, tar.gz, tar.bz2, tar.xz) or a single file
+    patterns : of names, such as "mv_*.txt". Only the first one that matches any file counts; a single file that
+        matches none is taken for the first
+
+    Raises
+    ------
+    FileNotFoundError
+        if the path does not exist
+    ValueError
+        if no file matches
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"path={str(path)!r} does not exist; check the spelling")
+    if path.is_file() and not _is_archive(path.name):
+        named = [pattern for pattern in patterns if fnmatch(_plain(path.name), pattern)]
+        for member in _file(path, "*"):
+            yield (named or list(patterns))[0], member
+        return
+    for pattern in patterns:
+        empty = True
+        for member in _inside(path, pattern):
+            empty = False
+            yield pattern, member
+        if not empty:
+            return
+    raise ValueError(
+        f"path={str(path)!r} holds no file named like {' or '.join(map(repr, patterns))}; is it the right one?"
+    )
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Around all reading of members: what a broken archive raises becomes a ValueError that says so."""
+    try:
+        yield
+    except BROKEN as error:
+        raise ValueError(
+            f"path={str(path)!r} is broken or cut short ({type(error).__name__}: {error}); get it again"
+        ) from error
+    except OSError as error:
+        if "CRC" not in str(error) and "Invalid data stream" not in str(error):  # as gzip and bz2 call broken data
+            raise
+        raise ValueError(f"path={str(path)!r} is broken ({error}); get it again") from error
+
+
+def _inside(path: Path, pattern: str) -> Iterator[Member]:
+    """The matching files of an archive, or of a folder: plain ones, or else those of the archives in it."""
+    if path.is_file():
+        yield from _file(path, pattern)
+        return
+    files = sorted(one for one in path.rglob("*") if one.is_file())
+    plain = [one for one in files if not _is_archive(one.name) and fnmatch(_plain(one.name), pattern)]
+    for file in plain or [one for one in files if _is_archive(one.name)]:
+        yield from _file(file, pattern)
+
+
+def _file(file: Path, pattern: str) -> Iterator[Member]:
+    with open(file, "rb") as stream:
+        yield from _opened(stream, file.name, str(file), pattern)
+
+
+def _opened(stream: IO[bytes], name: str, where: str, pattern: str) -> Iterator[Member]:
+    """The matching files in a stream: those of an archive, or itself."""
+    if name.lower().endswith(".zip"):
+        whole = stream if stream.seekable() else io.BytesIO(stream.read())
+        with zipfile.ZipFile(whole) as archive:
+            for inside in sorted(archive.namelist()):
+                if _wanted(inside, pattern):
+                    with archive.open(inside) as found:
+                        yield from _opened(found, inside, f"{where}/{inside}", pattern)
+    elif name.lower().endswith(TARS):
+        with tarfile.open(fileobj=stream, mode="r|*") as tar:
+            for one in tar:
+                if one.isfile() and _wanted(one.name, pattern):
+                    extracted = tar.extractfile(one)
+                    assert extracted is not None
+                    yield from _opened(extracted, one.name, f"{where}/{one.name}", pattern)
+    else:
+        opener = COMPRESSED.get(PurePosixPath(name).suffix.lower())
+        plain: IO[bytes] = stream if opener is None else opener(stream, "rb")
+        yield Member(_plain(PurePosixPath(name).name), where, plain)
+
+
+def _wanted(name: str, pattern: str) -> bool:
+    last = PurePosixPath(name).name
+    return bool(last) and not name.endswith("/") and (_is_archive(last) or fnmatch(_plain(last), pattern))
+
+
+def _is_archive(name: str) -> bool:
+    return name.lower().endswith((".zip", *TARS))
+
+
+def _plain(name: str) -> str:
+    """A name without the ending of a compression."""
+    suffix = PurePosixPath(name).suffix.lower()
+    return name[: -len(suffix)] if suffix in COMPRESSED and not _is_archive(name) else name

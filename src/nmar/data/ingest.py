@@ -1,0 +1,220 @@
+"""Parquet files become pieces: some row groups each, ids numbered, cells by rows; the one pass over the source.
+
+Every piece numbers its own ids, sorted, so that pieces know nothing of each other: they can be made in any order, by
+several threads, and a build that was broken off goes on with those that are not there yet. Because each piece is sorted
+by its ids, the cells of a range of rows are a range of every piece.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.data import build
+from nmar.data.axis import Axis
+from nmar.data.compact import compact
+from nmar.data.manifest import pack_axis, unpack_axis
+from nmar.data.storage import Storage, as_array, filesystem, is_remote
+from nmar.data.tables import Wanted, arrow_array, parquet_library
+
+Array = NDArray[Any]
+
+PIECE = 1 << 21  # lines of the source in one piece, about: what one thread holds in memory
+FOLDER = "_build"  # where pieces lie until the shards are made of them
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some row groups of a Parquet file."""
+
+    number: int
+    file: str
+    groups: tuple[int, ...]
+    lines: int
+
+    def name(self, kind: str) -> str:
+        """A file of the piece."""
+        return f"{FOLDER}/{self.number:06d}.{kind}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the cells come from.
+
+    Attributes
+    ----------
+    pieces : of all files, in order
+    columns : names of the row, column and value columns and, where there is one, of the weights
+    identity : names, lengths and columns of the files, by which a build that goes on knows them again
+    """
+
+    pieces: tuple[Piece, ...]
+    columns: tuple[str, ...]
+    identity: dict[str, Any]
+    options: tuple[tuple[str, Any], ...] = ()
+
+
+def open_parquet(path: str, options: tuple[tuple[str, Any], ...] = ()) -> Any:
+    """A Parquet file, of which nothing but the description is read yet."""
+    import pyarrow
+
+    source = filesystem(path, options).open(path, "rb") if is_remote(path) else path
+    try:
+        return parquet_library("reading").ParquetFile(source)
+    except pyarrow.ArrowInvalid as error:
+        raise ValueError(f"path={path!r} is not a parquet file: {error}") from None
+
+
+def plan(files: Sequence[str], wanted: Wanted, options: tuple[tuple[str, Any], ...] = ()) -> Source:
+    """Cut files into pieces of about ``PIECE`` lines; a row group is never cut."""
+    pieces: list[Piece] = []
+    first: tuple[tuple[str, ...], list[str]] | None = None
+    told = []
+    parquet_library("reading")
+    for file in files:
+        with open_parquet(file, options) as parquet:
+            schema, meta = parquet.schema_arrow, parquet.metadata
+            names = wanted.names(schema.names, file)  # type: ignore[arg-type]
+            kinds = [str(schema.field(name).type) for name in names]
+            if first is None:
+                first = names, kinds
+            elif first != (names, kinds):
+                raise ValueError(
+                    f"path={file!r} has columns {dict(zip(names, kinds, strict=True))}, but {files[0]!r} has"
+                    f" {dict(zip(*first, strict=True))}; give files of one kind"
+                )
+            sizes = [meta.row_group(k).num_rows for k in range(meta.num_row_groups)]
+        told.append([file, sizes])
+        pieces += _cut(file, sizes, len(pieces))
+    if first is None or not any(piece.lines for piece in pieces):
+        raise ValueError("the source has no lines (empty input); at least one observed cell is needed")
+    return Source(tuple(pieces), first[0], {"files": told, "columns": list(first[0])}, options)
+
+
+def _cut(file: str, sizes: list[int], before: int) -> list[Piece]:
+    made: list[Piece] = []
+    groups: list[int] = []
+    for group, size in enumerate(sizes):
+        if groups and sum(sizes[g] for g in groups) + size > PIECE:
+            made.append(Piece(before + len(made), file, tuple(groups), sum(sizes[g] for g in groups)))
+            groups = []
+        groups.append(group)
+    if groups:
+        made.append(Piece(before + len(made), file, tuple(groups), sum(sizes[g] for g in groups)))
+    return [piece for piece in made if piece.lines]
+
+
+def make_piece(source: Source, piece: Piece, storage: Storage) -> None:
+    """Read one piece and write it, sorted by its rows; the description comes last, so that half a piece is none."""
+    if storage.exists(piece.name("json")):
+        return
+    with open_parquet(piece.file, source.options) as parquet:
+        table = parquet.read_row_groups(list(piece.groups), columns=list(source.columns), use_threads=False)
+    where = f"{piece.file!r}, row groups {piece.groups[0]} to {piece.groups[-1]}"
+    try:
+        (rows, row), (cols, col) = (_numbered(table.column(name)) for name in source.columns[:2])
+        values = compact(build.as_values(arrow_array(table.column(source.columns[2])), source.columns[2]))
+        weights = [build.as_weights(arrow_array(table.column(name)), name) for name in source.columns[3:]]
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    order, indptr = _by_row(row, len(rows))
+    storage.write(piece.name("rows"), pack_axis(rows))
+    storage.write(piece.name("cols"), pack_axis(cols))
+    storage.write(piece.name("counts"), np.bincount(col, minlength=len(cols)))
+    storage.write(piece.name("indptr"), indptr)
+    storage.write(piece.name("col"), col[order])
+    storage.write(piece.name("values"), values[order])
+    for weight in weights:
+        storage.write(piece.name("weights"), weight[order])
+    storage.write(piece.name("json"), json.dumps({"values": values.dtype.str, "lines": len(values)}).encode())
+
+
+def _numbered(column: Any) -> tuple[Axis, Array]:
+    """The distinct ids of a column, sorted, and the number of each line's id."""
+    import pyarrow
+
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if column.null_count:
+        raise ValueError(f"ids: {column.null_count} missing; drop or name those entries")
+    encoded = column.combine_chunks().dictionary_encode()
+    if isinstance(encoded, pyarrow.ChunkedArray):
+        encoded = encoded.unify_dictionaries().combine_chunks()
+    axis, rank = Axis.from_values(encoded.dictionary.to_numpy(zero_copy_only=False))
+    return axis, rank.astype(np.int32)[encoded.indices.to_numpy()]
+
+
+def _by_row(row: Array, count: int) -> tuple[Array, NDArray[np.int64]]:
+    """The order that sorts lines by row, as they came within one, and where each row begins."""
+    order = np.argsort((row & 0xFFFF).astype(np.uint16), kind="stable")  # two radix sorts, far faster than one sort
+    if count > 1 << 16:
+        order = order[np.argsort((row >> 16).astype(np.uint16)[order], kind="stable")]
+    indptr = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(row, minlength=count), out=indptr[1:])
+    return order, indptr
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A piece whose ids have their places on the axes of all cells.
+
+    Attributes
+    ----------
+    cells : (shards + 1) where the cells of each shard of rows begin in the piece
+    lines : (shards + 1) the same for its rows
+    """
+
+    piece: Piece
+    values: str
+    cells: NDArray[np.int64]
+    lines: NDArray[np.int64]
+
+    def cells_of(self, storage: Storage, shard: int, weighted: bool) -> tuple[Array, Array, Array, Array]:
+        """Row, column, value and weight (or nothing) of the cells of one shard of rows."""
+        start, stop = int(self.cells[shard]), int(self.cells[shard + 1])
+        first, last = int(self.lines[shard]), int(self.lines[shard + 1])
+
+        def read(kind: str, dtype: Any, begin: int, end: int) -> Array:
+            size = np.dtype(dtype).itemsize
+            return as_array(storage.read(self.piece.name(kind), begin * size, end * size), dtype)
+
+        places = read("rowmap", np.int64, first, last)
+        row = np.repeat(places, np.diff(read("indptr", np.int64, first, last + 1)))
+        columns = as_array(storage.read(self.piece.name("colmap")), np.int64)
+        col = columns[read("col", np.int32, start, stop)]
+        weights = read("weights", np.float64, start, stop) if weighted else np.empty(0)
+        return row, col, read("values", self.values, start, stop), weights
+
+
+def join_axes(pieces: Sequence[Piece], storage: Storage, kind: str) -> Axis:
+    """The ids of all pieces, sorted."""
+    held: list[Array] = []
+    for piece in pieces:
+        held.append(unpack_axis(storage.read(piece.name(kind))).ids)
+        if sum(map(len, held)) > 4 * PIECE:
+            held = [Axis.from_values(np.concatenate(held))[0].ids]
+    return Axis.from_values(np.concatenate(held))[0]
+
+
+def place(piece: Piece, storage: Storage, rows: Axis, cols: Axis) -> tuple[Array, Array, Array, Array]:
+    """Write where a piece's ids lie on the axes; those places and the number of cells of each, rows then columns."""
+    row_map = rows.positions(unpack_axis(storage.read(piece.name("rows"))).ids)
+    col_map = cols.positions(unpack_axis(storage.read(piece.name("cols"))).ids)
+    storage.write(piece.name("rowmap"), row_map)
+    storage.write(piece.name("colmap"), col_map)
+    degree = np.diff(as_array(storage.read(piece.name("indptr")), np.int64))
+    return row_map, degree, col_map, as_array(storage.read(piece.name("counts")), np.int64)
+
+
+def placed(piece: Piece, storage: Storage, bounds: NDArray[np.int64]) -> Placed:
+    """Where the shards of rows, which begin at ``bounds``, begin in a piece."""
+    described = json.loads(storage.read(piece.name("json")).decode())
+    row_map = as_array(storage.read(piece.name("rowmap")), np.int64)
+    indptr = as_array(storage.read(piece.name("indptr")), np.int64)
+    lines = np.searchsorted(row_map, bounds).astype(np.int64)
+    return Placed(piece, described["values"], indptr[lines], lines)

@@ -1,0 +1,229 @@
+"""Lists: what to offer a row, which lines are alike, and what the factors are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nmar.data.accept import as_cells
+from nmar.data.axis import Axis
+from nmar.data.cells import Cells
+from nmar.fit.foldin import loadings_and_errors
+from nmar.models.settings import check_choice, check_count
+from nmar.posterior.posterior import Posterior
+from nmar.posterior.recommend import recommendable, similar
+from nmar.posterior.streamed import Recommended, recommend_rows
+
+if TYPE_CHECKING:
+    import pandas
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """Factors of every line with their standard deviations.
+
+    Attributes
+    ----------
+    ids : (n,) ids of the lines
+    names : names of the factors
+    mean, sd : (n, factors) posterior means and standard deviations
+    """
+
+    ids: Array
+    names: tuple[str, ...]
+    mean: Array
+    sd: Array
+
+    def frame(self) -> pandas.DataFrame:
+        """A pandas frame by id: a column for each factor, then one for each standard deviation ("factor 1 sd")."""
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("frame() needs pandas: pip install 'nmar[demo]'") from None
+        names = [*self.names, *(f"{name} sd" for name in self.names)]
+        return pandas.DataFrame(np.hstack([self.mean, self.sd]), pandas.Index(self.ids, name="id"), names)
+
+    def top(self, n: int = 10, sign: Literal["both", "high", "low"] = "both") -> dict[str, list[tuple[Any, float]]]:
+        """The lines that stand out in each factor, by distance from its average in posterior standard deviations.
+
+        Parameters
+        ----------
+        n : lines for each factor
+        sign : "high" above the average, "low" below it, or "both"
+
+        Returns
+        -------
+        dict
+            For each factor, pairs (id, mean), the most outstanding first.
+        """
+        check_count("n", n, 1)
+        check_choice("sign", sign, ("both", "high", "low"))
+        away = (self.mean - self.mean.mean(axis=0)) / np.maximum(self.sd, 1e-300)
+        key = {"both": np.abs(away), "high": away, "low": -away}[sign]
+        order = np.argsort(-key, axis=0, kind="stable")[:n]
+        ids = self.ids.tolist()
+        return {
+            name: [(ids[place], float(self.mean[place, k])) for place in order[:, k].tolist()]
+            for k, name in enumerate(self.names)
+        }
+
+
+class Ranking:
+    """Recommendations, similar lines and factors from ``posterior_``."""
+
+    _fitted: Callable[[], Posterior]
+    _seen: Cells
+
+    def recommend(
+        self,
+        rows: ArrayLike,
+        n: int = 10,
+        exclude_seen: bool = True,
+        by: Literal["value", "observed", "expected"] = "value",
+        seen: Any = None,
+        unknown: Literal["error", "prior"] = "error",
+    ) -> tuple[Array, Array]:
+        """The ``n`` best columns of each row, by expected value, P(observed), or their product.
+
+        Parameters
+        ----------
+        rows : row ids; those without cells must have covariates
+        n : columns for each row, at most
+        exclude_seen : leave out columns that were observed in training, or those of ``seen``
+        by : "value" (E[y | observed]), "observed" (P(observed)) or "expected" (their product)
+        seen : cells to leave out instead of the training cells, which a loaded model has only if they were saved with
+            it; Cells or what ``fit`` takes. Ids that the model does not know are ignored
+        unknown : what to do with rows that have neither cells nor covariates: "error", or "prior"
+
+        Returns
+        -------
+        ids, scores : arrays (rows, m), best first
+            m is ``n``, or fewer if no row has so many columns left. A row with fewer than m is filled up with the id
+            None (ids are then an array of objects) and the score NaN; a seen column never takes the place.
+
+        Examples
+        --------
+        >>> import nmar
+        >>> cells, _ = nmar.simulate(shape=(20, 8), data=nmar.Effects("rows"), density=0.5, seed=0)
+        >>> model = nmar.CCPF(nmar.Effects("rows"), "ignorable", factors=2, max_iter=5, random_state=0).fit(cells)
+        >>> ids, scores = model.recommend([0, 1], n=2, by="observed")
+        >>> ids.shape, scores.shape
+        ((2, 2), (2, 2))
+        """
+        known = self._fitted()
+        away = self._left_out(seen) if exclude_seen else None
+        if not exclude_seen and seen is not None:
+            raise ValueError("exclude_seen=False and seen= contradict each other; leave one of them out")
+        longer, lines = recommendable(known, np.atleast_1d(np.asarray(rows)), by, unknown)
+        which, score = self._ranked(Recommended(longer, n, by, away), lines)
+        return _named(known.cols, which), score
+
+    def _ranked(self, given: Recommended, lines: Array) -> tuple[Array, Array]:
+        """Positions and scores of the best columns of some rows."""
+        return recommend_rows(given, lines)
+
+    def _left_out(self, seen: Any) -> Cells:
+        known = self._fitted()
+        if seen is not None:
+            return as_cells(seen, "seen").align(known.rows, known.cols, unknown="drop")
+        if not hasattr(self, "_seen"):
+            raise ValueError(
+                "exclude_seen=True needs the training cells, which this loaded model does not hold; pass them as seen=,"
+                " or save the model with save(path, seen=True)"
+            )
+        seen = self._seen
+        same = seen.rows == known.rows and seen.cols == known.cols
+        return seen if same else seen.align(known.rows, known.cols, unknown="drop")
+
+    def similar(
+        self,
+        ids: ArrayLike,
+        n: int = 10,
+        axis: Literal["rows", "cols"] = "cols",
+        by: Literal["value", "observed"] = "value",
+    ) -> tuple[Array, Array]:
+        """The ``n`` lines most like each of these.
+
+        Parameters
+        ----------
+        ids : ids of columns, or of rows
+        n : lines for each of them
+        axis : "cols" or "rows": what the ids are of
+        by : "value": the correlation of their expected values over the other axis, less those of the average line;
+            "observed": the same of expected counts, that is, of being observed together
+
+        Returns
+        -------
+        ids, similarities : arrays (ids, n), most similar first; similarities lie between −1 and 1
+
+        Examples
+        --------
+        >>> import nmar
+        >>> cells, _ = nmar.simulate(shape=(30, 12), data=nmar.Factorization(2), density=0.5, seed=0)
+        >>> model = nmar.CCPF(nmar.Factorization(2), "ignorable", factors=2, max_iter=5, random_state=0).fit(cells)
+        >>> ids, similarity = model.similar([0, 1], n=3)
+        >>> ids.shape, bool((similarity[:, 0] >= similarity[:, 1]).all())
+        ((2, 3), True)
+        """
+        check_choice("axis", axis, ("rows", "cols"))
+        check_choice("by", by, ("value", "observed"))
+        known, where = self._fitted(), ("rows", "cols").index(axis)
+        lines = (known.rows, known.cols)[where]
+        wanted = lines.positions(np.atleast_1d(np.asarray(ids)), argument="ids", remedy=f"name {axis} that were fitted")
+        which, score = similar(known, where, wanted, n, by)
+        return _named(lines, which), score
+
+    @property
+    def row_factors_(self) -> Factors:
+        """Factors of the values of each row with standard deviations (factorizations and other bilinear models)."""
+        return _value_factors(self._fitted(), 0)
+
+    @property
+    def col_factors_(self) -> Factors:
+        """Factors of the values of each column with standard deviations."""
+        return _value_factors(self._fitted(), 1)
+
+    @property
+    def row_pattern_(self) -> Factors:
+        """Weights of each row in the components of the missingness pattern, with standard deviations."""
+        return _pattern_factors(self._fitted(), 0)
+
+    @property
+    def col_pattern_(self) -> Factors:
+        """Weights of each column in the components of the missingness pattern, with standard deviations."""
+        return _pattern_factors(self._fitted(), 1)
+
+
+def _named(axis: Axis, which: Array) -> Array:
+    """Ids of positions; None where there is none."""
+    ids = np.asarray(axis.ids)[which]
+    if (which < 0).any():
+        ids = ids.astype(object)
+        ids[which < 0] = None
+    return ids
+
+
+def _pattern_factors(known: Posterior, axis: int) -> Factors:
+    weights = known.state.sides[axis].pattern.weights
+    return _factors(known, axis, weights.mean, np.sqrt(weights.variance))
+
+
+def _value_factors(known: Posterior, axis: int) -> Factors:
+    mean, sd = loadings_and_errors(known, axis)
+    if sd is None or mean.shape[1] == 0 or not known.law.data.has_values:
+        raise AttributeError(
+            "row_factors_ and col_factors_ exist for data models with factors (Factorization, Effects, Regression) only"
+        )
+    return _factors(known, axis, mean, sd)
+
+
+def _factors(known: Posterior, axis: int, mean: Array, sd: Array) -> Factors:
+    names = tuple(f"factor {k + 1}" for k in range(mean.shape[1]))
+    ids = np.asarray((known.rows, known.cols)[axis].ids)
+    return Factors(ids, names, np.asarray(mean, np.float64), np.asarray(sd, np.float64))

@@ -1,0 +1,107 @@
+"""Model files: what a fitted :class:`nmar.CCPF` writes, and what it is when it is read back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from nmar.data.cells import Cells, Compressed
+from nmar.fit.search.choose import Choice
+from nmar.posterior.posterior import Posterior
+from nmar.posterior.store import save as save_record
+
+TRACE = ("bound_trace_", "valid_trace_", "seconds_trace_", "stop_reason_")
+LEFT_OUT = ("random_state", "propensity")  # parameters that a fitted model no longer needs
+
+
+class Stored:
+    """Saving."""
+
+    get_params: Callable[..., dict[str, Any]]
+    _fitted: Callable[[], Posterior]
+
+    def save(self, path: str | os.PathLike[str], seen: bool = False) -> None:
+        """Write the fitted model to one file, without pickle.
+
+        Parameters
+        ----------
+        path : file; folders that are not there are made
+        seen : bool
+            Keep the training cells too, so that the loaded model leaves them out of recommendations
+            (``recommend``), goes on learning (``partial_fit``) and tells known rows of a matrix from others
+            (``score``). Otherwise a model file holds no value of a cell; give the cells later (``recommend(seen=…)``).
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import nmar
+        >>> cells, _ = nmar.simulate(shape=(20, 8), data=nmar.Effects("rows"), density=0.5, seed=0)
+        >>> model = nmar.CCPF(nmar.Effects("rows"), "ignorable", factors=2, max_iter=5, random_state=0).fit(cells)
+        >>> path = os.path.join(tempfile.mkdtemp(), "m.nmar")
+        >>> model.save(path, seen=True)
+        >>> bool((nmar.load(path).recommend([0], n=3)[0] == model.recommend([0], n=3)[0]).all())
+        True
+        """
+        known = self._fitted()
+        params = {k: v for k, v in self.get_params(deep=False).items() if k not in LEFT_OUT}
+        for part in ("data", "pattern"):
+            params[part] = _portable(params[part], known)
+        trace = tuple(getattr(self, name) for name in TRACE)
+        save_record(path, (known, trace, tuple(params.items()), tuple(self._more(seen).items())))
+
+    def _more(self, seen: bool) -> dict[str, Any]:
+        """What else belongs to the model, where it has it."""
+        has = self.__dict__
+        more: dict[str, Any] = {name: has[name] for name in ("n_features_in_", "effective_cells_") if name in has}
+        if "feature_names_in_" in has:
+            more["feature_names_in_"] = tuple(str(name) for name in has["feature_names_in_"])
+        if "choices_" in has:
+            more["choices_"] = tuple(tuple(getattr(one, f.name) for f in fields(one)) for one in has["choices_"])
+        if seen:
+            if "_seen" not in has:
+                raise ValueError("seen=True: this model does not hold its training cells (loaded, or from a stream)")
+            more["_seen"] = _cells_to_tuple(has["_seen"])
+            more["_hidden"] = tuple(_cells_to_tuple(part) for part in has.get("_hidden", ()))
+        return more
+
+
+def restore(model: Any, record: Any) -> Any:
+    """A new estimator with what a file holds."""
+    known, trace, _, *rest = record
+    model.posterior_ = known
+    for name, value in zip(TRACE, trace, strict=True):
+        setattr(model, name, value)
+    model.n_iter_ = len(model.bound_trace_)
+    readers: dict[str, Callable[[Any], Any]] = {
+        "feature_names_in_": lambda names: np.array(names, object),
+        "choices_": lambda listed: tuple(Choice(*one) for one in listed),
+        "_seen": _cells_from_tuple,
+        "_hidden": lambda parts: tuple(_cells_from_tuple(part) for part in parts),
+    }
+    for name, value in rest[0] if rest else ():
+        setattr(model, name, readers.get(name, lambda same: same)(value))
+    return model
+
+
+def _portable(data: Any, known: Posterior) -> Any:
+    """Settings as files can hold them: covariates of lines are in the fitted model already, as numbers."""
+    if hasattr(data, "portable"):
+        return data.portable(known.rows, known.cols)
+    for name in ("rows", "cols"):
+        if getattr(data, name, None) is not None:
+            data = replace(data, **{name: None})
+    return data
+
+
+def _cells_to_tuple(cells: Cells) -> tuple[Any, ...]:
+    by = cells.by(0)
+    return (by.indptr, by.indices, by.values, cells.weights, cells.rows, cells.cols)
+
+
+def _cells_from_tuple(parts: tuple[Any, ...]) -> Cells:
+    indptr, indices, values, weights, rows, cols = parts
+    return Cells(Compressed(indptr, indices, values, len(cols)), rows, cols, weights)

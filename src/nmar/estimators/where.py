@@ -1,0 +1,65 @@
+"""Where a fit runs: in threads of this process, or on a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from nmar.data.cells import Cells
+from nmar.data.dataset import Dataset
+from nmar.data.storage import Storage
+from nmar.fit.cluster import default_client, on_cluster
+from nmar.models.settings import check_choice
+
+
+@dataclass(frozen=True)
+class Where:
+    """A place to run.
+
+    Attributes
+    ----------
+    executor : None (threads) or "dask"
+    client : of the cluster; None: that of this process
+    scratch : folder that this process can write to and all workers can read; None: beside the dataset's files
+    """
+
+    executor: Literal["dask"] | None = None
+    client: Any = None
+    scratch: str | os.PathLike[str] | None = None
+
+    @property
+    def remote(self) -> bool:
+        """Whether that is a cluster."""
+        check_choice("executor", self.executor, (None, "dask"))
+        return self.executor == "dask" or self.client is not None
+
+    def stored(self, cells: Cells) -> Cells:
+        """The cells as a cluster can read them: those in memory are written to the scratch folder."""
+        if not self.remote or not cells.in_memory:
+            return cells
+        if self.scratch is None:
+            raise ValueError(
+                "a cluster reads cells from files: pass nmar.Dataset, or scratch='folder' that all workers can read,"
+                " and the cells are written there"
+            )
+        return Dataset.from_cells(cells, os.path.join(os.fspath(self.scratch), f"cells-{secrets.token_hex(4)}"))
+
+    @contextmanager
+    def running(self, cells: Cells, n_jobs: int | None) -> Iterator[Any]:
+        """The executor on a cluster, or None for threads."""
+        if not self.remote:
+            yield None
+            return
+        client = default_client() if self.client is None else self.client
+        with on_cluster(client, self._folder(cells), n_jobs) as executor:
+            yield executor
+
+    def _folder(self, cells: Cells) -> Storage:
+        if self.scratch is not None:
+            return Storage(os.fspath(self.scratch))
+        assert isinstance(cells, Dataset)
+        return Storage(cells.storage.path("_spool"), cells.storage.options)

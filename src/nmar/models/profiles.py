@@ -1,0 +1,46 @@
+"""Profiles of clusters: a value of each line of the axis that is not clustered, for each cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from nmar.prob.factor import Lines
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class NormalProfile:
+    """Profile values of the clusters for each line: q(m_gj) = N(mean, variance)."""
+
+    mean: Array  # (n, G)
+    variance: Array
+
+    def take(self, lines: Lines) -> NormalProfile:
+        """The chosen lines."""
+        return NormalProfile(self.mean[lines], self.variance[lines])
+
+    def blend(self, target: NormalProfile, step: float) -> NormalProfile:
+        """Blend precision and precision × mean."""
+        precision = (1.0 - step) / self.variance + step / target.variance
+        right = (1.0 - step) * self.mean / self.variance + step * target.mean / target.variance
+        return replace(self, mean=right / precision, variance=1.0 / precision)
+
+
+@dataclass(frozen=True, eq=False)
+class DesignedProfile(NormalProfile):
+    """Profile values of lines with their covariates ``x`` (n, F)."""
+
+    x: Array
+
+    def take(self, lines: Lines) -> DesignedProfile:
+        """The chosen lines."""
+        return DesignedProfile(self.mean[lines], self.variance[lines], self.x[lines])
+
+    @property
+    def variances(self) -> Array:
+        """(n, G), under the name that other lines have for them."""
+        return self.variance

@@ -1,0 +1,178 @@
+"""A fitted model in words: what it is, how it links values and missingness, and the members of its factors.
+
+Plain text throughout; pages and notebooks escape it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.posterior.posterior import Posterior
+from nmar.report.curves import posterior_of
+from nmar.report.document import Fact
+from nmar.report.names import setting
+from nmar.report.notes import KINDS, ZIGZAG
+
+__all__ = ["Group", "groups", "kind_of", "linkage_words", "model_facts"]
+
+Array = NDArray[Any]
+
+PAIRS = 20_000  # cells that are drawn to see how likely observed ones were
+NEGLIGIBLE = 0.01  # share of the largest factor below which one is left out
+MOST = 12  # factors shown
+
+
+def kind_of(known: Posterior) -> str:
+    """ "coupled", "blind", "tail", "two-stage" or "ignorable"."""
+    linkage = known.state.shared.linkage
+    if linkage.bins == "known":
+        return "two-stage"
+    if not linkage.couples:
+        return "ignorable"
+    if known.law.control:
+        return "tail"
+    return "blind" if known.law.trust == 0.0 else "coupled"
+
+
+def model_facts(model: Any) -> list[Fact]:
+    """Size, family, linkage, dispersion, and how the fit ended."""
+    known = posterior_of(model)
+    shared, law = known.state.shared, known.law
+    found = [
+        Fact("rows × columns", f"{len(known.rows):,} × {len(known.cols):,}"),
+        Fact("family", law.family.name.replace("_", " ")),
+        Fact("linkage", shared.linkage.name, _settings(known)),
+        Fact("dispersion", f"{known.dispersion:.4g}"),
+        Fact("pattern components", str(law.pattern.factors)),
+    ]
+    reason = getattr(model, "stop_reason_", None)
+    return [*found, Fact("sweeps", str(model.n_iter_), reason)] if reason else found
+
+
+def _settings(known: Posterior) -> str:
+    """c, s, ω and whether it is a control, where they are not the usual ones."""
+    linkage, kind = known.state.shared.linkage, kind_of(known)
+    c = getattr(linkage, "c", None)
+    found = (f", c = {c:.3g}" if c is not None else "") + setting("s", [linkage.events])
+    if len(linkage.tail_table) > 1:
+        found += ", a tail beside it"
+    if kind == "tail":
+        found += ", tail-only control"
+    elif kind == "blind":
+        found += ", blind"
+    elif kind == "coupled":
+        found += setting("ω", [known.law.trust])
+    return found.removeprefix(", ")
+
+
+def linkage_words(known: Posterior) -> str:
+    """What the linkage does, in a sentence or two."""
+    kind, linkage = kind_of(known), known.state.shared.linkage
+    if kind != "coupled":
+        return KINDS[kind].what
+    low, high = _likely(known)
+    rare, common = (float(linkage.expected(-np.log1p(-p))) for p in (low, high))
+    ratio = common / rare
+    found = f"Of the observed cells, a tenth had a chance of being observed below {low:.2g}, a tenth above {high:.2g}."
+    if 0.98 < ratio < 1.02:
+        found += " Between the two the noise hardly differs: the link is weak."
+    else:
+        found += f" From the first to the second the noise (dispersion) is multiplied by {ratio:.2f}: values are"
+        found += f" {'less' if ratio < 1 else 'more'} noisy where they were likely to be observed."
+    if linkage.mean is not None:
+        found += " The linkage also moves the mean with the latent count."
+    return f"{found} {ZIGZAG}" if linkage.name == "linear" else found
+
+
+def _likely(known: Posterior) -> tuple[float, float]:
+    """P(observed) below which, and above which, a tenth of the observed cells lies."""
+    rng = np.random.default_rng(0)
+    i, j = (rng.integers(0, len(axis), PAIRS) for axis in (known.rows, known.cols))
+    chance = np.sort(-np.expm1(-known.rates(i, j)))
+    share = np.cumsum(chance) / chance.sum()
+    low, high = (float(chance[np.searchsorted(share, level)]) for level in (0.1, 0.9))
+    return low, min(high, 0.999)
+
+
+# --- factors ------------------------------------------------------------------------------------------------
+
+
+class Group(NamedTuple):
+    """A factor, a component of the pattern or a cluster, by the lines that stand out in it."""
+
+    name: str
+    detail: str
+    members: tuple[tuple[str, str], ...]  # what they are ("rows, high"), and their ids
+
+
+def groups(model: Any, members: int = 5) -> list[tuple[str, str, list[Group]]]:
+    """Title, explanation and members of the factors of the values, of the clusters and of the pattern."""
+    found = []
+    if (sides := _sides(model, "factors_")) is not None:
+        signs = ("high", "low") if min(side.mean.min() for side in sides) < 0.0 else ("high",)
+        found.append(("Factors of the values", VALUES, _by_factor(sides, members, signs, "factor")))
+    if getattr(model, "labels_", None) is not None:
+        found.append(("Clusters", CLUSTERS, _clusters(model, members)))
+    if (sides := _sides(model, "pattern_")) is not None:
+        found.append(("Components of the missingness", PATTERN, _by_factor(sides, members, ("high",), "component")))
+    return found
+
+
+VALUES = (
+    "The rows and columns that stand out in each factor, the largest factor (by its share of their sizes) first. A row"
+    " and a column on the same side (both high, or both low) have higher values together; on opposite sides, lower"
+    " ones. Factors may be turned against each other without changing any prediction: they describe, and cause nothing."
+)
+PATTERN = (
+    "Rows and columns of the same component are observed together more often than others: who looks at what, not what"
+    " they find there."
+)
+CLUSTERS = "Lines whose values have the same profile, with those that belong there most surely."
+
+
+def _sides(model: Any, name: str) -> tuple[Any, Any] | None:
+    """Factors of both sides where both have the same ones."""
+    rows, cols = (getattr(model, f"{side}_{name}", None) for side in ("row", "col"))
+    if rows is None or cols is None or rows.mean.shape[1] != cols.mean.shape[1]:
+        return None
+    return rows, cols
+
+
+def _by_factor(sides: tuple[Any, Any], members: int, signs: tuple[str, ...], word: str) -> list[Group]:
+    rows, cols = sides
+    size = np.sqrt(np.mean(rows.mean**2, axis=0) * np.mean(cols.mean**2, axis=0))
+    kept = [k for k in np.argsort(-size, kind="stable") if size[k] > NEGLIGIBLE * size.max()][:MOST]
+    tops = [
+        (f"{what}, {sign}" if len(signs) > 1 else what, side.top(members, sign))
+        for sign in signs
+        for what, side in (("rows", rows), ("columns", cols))
+    ]
+    return [
+        Group(
+            f"{word} {k + 1}",
+            f"size {size[k] / size.sum():.0%}",
+            tuple((what, _listed(top[rows.names[k]])) for what, top in tops),
+        )
+        for k in kept
+    ]
+
+
+def _listed(found: list[tuple[Any, float]]) -> str:
+    return ", ".join(str(one) for one, _ in found)
+
+
+def _clusters(model: Any, members: int) -> list[Group]:
+    share, known = np.asarray(model.responsibilities_), posterior_of(model)
+    axis: int = known.law.data.axis  # type: ignore[attr-defined]
+    ids, what = ((known.rows, "rows"), (known.cols, "columns"))[axis]
+    count = np.bincount(model.labels_, minlength=share.shape[1])
+    found = []
+    for k in np.argsort(-count, kind="stable")[:MOST]:
+        surest = [int(p) for p in np.argsort(-share[:, k], kind="stable")[:members] if model.labels_[p] == k]
+        if surest:
+            shown = ", ".join(str(ids.ids[p]) for p in surest)
+            found.append(Group(f"cluster {k + 1}", f"{count[k]:,} {what}", ((what, shown),)))
+    return found

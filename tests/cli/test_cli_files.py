@@ -1,0 +1,146 @@
+"""Standard input and output, queries, and outputs that are looked at before the work."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nmar
+from nmar.cli.main import main
+
+COLUMNS = ["--row", "user", "--col", "item", "--value", "stars"]
+SMALL = [
+    "--data",
+    "factorization:2",
+    "--linkage",
+    "linear",
+    "--factors",
+    "3",
+    "--max-iter",
+    "3",
+    "--jobs",
+    "1",
+    "--quiet",
+]
+
+
+@pytest.fixture(scope="module")
+def train(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table with an index."""
+    path = tmp_path_factory.mktemp("files") / "train.csv"
+    cells, _ = nmar.simulate((40, 20), nmar.Factorization(2), density=0.4, seed=0)
+    lines = [f"{k},u{i},{j},{y}" for k, (i, j, y) in enumerate(zip(*cells.pairs(), cells.values, strict=True))]
+    path.write_text("line,user,item,stars\n" + "\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(train: Path) -> str:
+    path = str(train.parent / "m.nmar")
+    assert main(["fit", str(train), "-o", path, *SMALL, *COLUMNS]) == 0
+    return path
+
+
+class Standard:
+    """Standard input that holds these bytes."""
+
+    def __init__(self, content: bytes) -> None:
+        self.buffer = io.BytesIO(content)
+
+
+def test_standard_input_and_output(train: Path, model: str, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "stdin", Standard(train.read_bytes()))
+    again = str(train.parent / "again.nmar")
+    assert main(["fit", "-", "-o", again, *SMALL, *COLUMNS]) == 0
+    np.testing.assert_array_equal(nmar.load(again).bound_trace_, nmar.load(model).bound_trace_)
+    capsys.readouterr()
+    monkeypatch.setattr(sys, "stdin", Standard(b"user,item\nu1,2\n"))
+    assert main(["predict", model, "-", "-o", "-"]) == 0
+    head, line = capsys.readouterr().out.splitlines()
+    assert head == "user,item,mean,std,observed_probability"
+    assert float(line.split(",")[2]) == nmar.load(model).predict_entries(["u1"], [2])[0]
+
+
+def test_parquet_from_standard_input(train: Path, tmp_path: Path, monkeypatch) -> None:
+    parquet = tmp_path / "a.parquet"
+    assert main(["convert", str(train), str(parquet), *COLUMNS]) == 0
+    monkeypatch.setattr(sys, "stdin", Standard(parquet.read_bytes()))
+    assert main(["convert", "-", str(tmp_path / "b.csv"), *COLUMNS]) == 0
+    assert nmar.read(tmp_path / "b.csv").n_observed == nmar.read(parquet).n_observed
+
+
+def test_columns_of_the_command_line_are_not_guessed(train: Path, model: str, tmp_path: Path, capsys) -> None:
+    assert main(["convert", str(train), str(tmp_path / "a.csv")]) == 2
+    assert "['line', 'user', 'item', 'stars']" in capsys.readouterr().err
+    assert main(["predict", model, str(train), "-o", str(tmp_path / "a.csv")]) == 2
+    assert "name two of them with --row and --col" in capsys.readouterr().err
+
+
+def test_queries(train: Path, tmp_path: Path, capsys) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    everything = nmar.read(train, "user", "item", "stars")
+    query = "SELECT user, item, stars FROM data WHERE item < 10"
+    assert main(["convert", str(train), str(tmp_path / "a.csv"), "--sql", query]) == 0
+    found = nmar.read(tmp_path / "a.csv", "row", "col", "value")
+    assert found.n_observed == int((everything.col_ids[everything.col_index] < 10).sum())
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as base:
+        base.execute(f"CREATE TABLE ratings AS SELECT * FROM '{train}'")
+    cells = nmar.read_sql("FROM ratings", tmp_path / "a.duckdb", row="user", col="item", value="stars")
+    np.testing.assert_array_equal(cells.values, everything.values)
+    with pytest.raises(ValueError, match=r"the answer of the query has columns \['line', 'user'.*name them with row="):
+        nmar.read_sql("FROM ratings", tmp_path / "a.duckdb")
+    with pytest.raises(ValueError, match="without a line"):
+        nmar.read_sql("SELECT user, item, stars FROM ratings WHERE item < 0", tmp_path / "a.duckdb")
+    assert main(["convert", str(train), str(tmp_path / "b.csv"), "--sql", "SELECT nothing FROM data"]) == 2
+    assert "the query failed" in capsys.readouterr().err
+
+
+def locked(tmp_path: Path) -> str:
+    """A place that nobody can write: a file where a folder is meant."""
+    (tmp_path / "file").write_text("")
+    return str(tmp_path / "file" / "out")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "{train}", "-o", "{out}.nmar"],
+        ["compare", "{train}", "-o", "{out}.html"],
+        ["compare", "{train}", "--csv", "{out}.csv"],
+        ["test", "{train}", "-o", "{out}.csv"],
+        ["evaluate", "{model}", "{train}", "-o", "{out}.csv"],
+        ["predict", "{model}", "{train}", "-o", "{out}.csv"],
+        ["recommend", "{model}", "--rows", "u1", "-o", "{out}.csv"],
+        ["report", "{model}", "-o", "{out}.html"],
+        ["convert", "{train}", "{out}.csv"],
+        ["simulate", "-o", "{out}.csv"],
+        ["predict", "{model}", "{train}", "-o", "{folder}/a.xlsx"],
+        ["fit", "{train}", "-o", "{folder}"],
+        ["fit", "{train}", "-o", "-"],
+    ],
+)
+def test_outputs_are_checked_before_the_work(arguments, train: Path, model: str, tmp_path: Path, monkeypatch, capsys):
+    def never(*_args, **_settings):
+        raise AssertionError("the work was begun")
+
+    for module, name in (("data.read", "read"), ("estimators.ccpf", "load"), ("fit.simulate", "simulate")):
+        monkeypatch.setattr(importlib.import_module(f"nmar.{module}"), name, never)
+    names = {"train": train, "model": model, "out": locked(tmp_path), "folder": tmp_path}
+    monkeypatch.chdir(tmp_path)
+    assert main([one.format(**names) for one in arguments]) == 2
+    shown = capsys.readouterr().err
+    assert "error: " in shown and "the work" not in shown
+    assert {"--output", "--csv", "OUT"} & set(shown.split())
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write everywhere")
+def test_a_folder_without_permission(train: Path, tmp_path: Path, capsys) -> None:
+    tmp_path.chmod(0o500)
+    assert main(["fit", str(train), "-o", str(tmp_path / "m.nmar")]) == 2
+    assert "cannot be written" in capsys.readouterr().err

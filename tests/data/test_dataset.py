@@ -1,0 +1,258 @@
+"""Datasets on disk: the same cells as in memory, whatever the pieces and shards; files that are not what they were."""
+
+from __future__ import annotations
+
+import os
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nmar
+from nmar.data import ingest, shards, stored, write_frame
+from nmar.data.dataset import Dataset
+from nmar.data.storage import Storage, find_files
+from nmar.data.stored import NeedsMemory, StoredArray
+
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Many pieces and shards."""
+    monkeypatch.setattr(ingest, "PIECE", 60)
+    monkeypatch.setattr(shards, "SHARD", 50)
+    monkeypatch.setattr(stored, "PIECE", 37)
+
+
+def table(ids="int", n=400, seed=0, repeats=False):
+    rng = np.random.default_rng(seed)
+    key = rng.integers(0, 40 * 30, n) if repeats else rng.permutation(40 * 30)[:n]
+    row, col = key // 30, key % 30
+    kinds = {
+        "int": (row * 3 + 7, col),
+        "text": (np.array([f"u{k}" for k in row], object), np.array([f"é{k}" for k in col], object)),
+        "date": (np.datetime64("2020-01-01") + row.astype("m8[D]"), col - 5),
+    }
+    return {"user": kinds[ids][0], "item": kinds[ids][1], "y": rng.normal(size=n).round(2), "w": rng.random(n)}
+
+
+def files(folder, columns, parts=3, group=25):
+    """The table in several Parquet files, several row groups each."""
+    import pyarrow
+
+    os.makedirs(folder, exist_ok=True)
+    for k, places in enumerate(np.array_split(np.arange(len(columns["y"])), parts)):
+        part = pyarrow.table({name: array[places] for name, array in columns.items()})
+        pq.write_table(part, os.path.join(folder, f"part-{k}.parquet"), row_group_size=group)
+    return folder
+
+
+def assert_same(dataset, cells):
+    """All that a fit reads of either."""
+    loaded = dataset.to_cells()
+    assert loaded.row_ids.tolist() == cells.row_ids.tolist() and loaded.col_ids.tolist() == cells.col_ids.tolist()
+    for axis in (0, 1):
+        one, other = dataset.by(axis), cells.by(axis)
+        np.testing.assert_array_equal(one.indptr, other.indptr)
+        part = one.lines(0, one.n)
+        assert part.indices.dtype == other.indices.dtype and part.values.dtype == other.values.dtype
+        np.testing.assert_array_equal(part.indices, other.indices)
+        np.testing.assert_array_equal(part.values, other.values)
+        if cells.weights is not None:
+            np.testing.assert_array_equal(dataset.weights_by(axis)[0 : len(cells)], cells.weights_by(axis))
+
+
+@pytest.mark.parametrize("ids", ["int", "text", "date"])
+def test_the_cells_of_parquet_files_are_those_read_into_memory(ids, tmp_path):
+    columns = table(ids)
+    dataset = Dataset(files(tmp_path / "in", columns), row="user", col="item", value="y", weight="w")
+    assert len(dataset.manifest.starts[0]) > 4 and len(dataset.manifest.starts[1]) > 4
+    assert_same(dataset, nmar.Cells.from_frame(columns, "user", "item", "y", weight="w"))
+    assert dataset.mean_weight() == pytest.approx(columns["w"].mean(), rel=1e-14)
+    assert not os.path.exists(tmp_path / "in.nmar" / "_build")
+
+
+@pytest.mark.parametrize("duplicates", ["last", "mean", "sum"])
+def test_duplicates_are_settled_as_in_memory(duplicates, tmp_path):
+    columns = table(repeats=True)
+    folder = files(tmp_path / "in", columns)
+    dataset = Dataset(folder, row="user", col="item", value="y", duplicates=duplicates)
+    assert_same(dataset, nmar.Cells.from_frame(columns, "user", "item", "y", duplicates))
+    with pytest.raises(ValueError, match=r"duplicates: .* repeat a cell"):
+        Dataset(folder, tmp_path / "other", row="user", col="item", value="y")
+
+
+def test_values_that_float32_holds_are_stored_so(tmp_path):
+    columns = table() | {"y": np.arange(400) / 2.0}
+    dataset = Dataset(files(tmp_path / "in", columns), row="user", col="item", value="y")
+    assert dataset.by(0).values.dtype == np.float32
+    assert dataset.map_values(lambda y: y / 3.0).by(1).values.dtype == np.float64
+    assert dataset.map_values(lambda y: y / 4.0).by(1).values.dtype == np.float32
+
+
+def test_cells_written_from_memory_are_the_same(tmp_path):
+    cells = nmar.Cells.from_frame(table(), "user", "item", "y", weight="w")
+    assert_same(Dataset.from_cells(cells, tmp_path / "d"), cells)
+
+
+def test_a_store_elsewhere_and_sources_by_url(tmp_path):
+    fsspec = pytest.importorskip("fsspec")
+    columns = table()
+    memory = fsspec.filesystem("memory")
+    memory.put(str(files(tmp_path / "in", columns)), "/source", recursive=True)
+    assert [os.path.basename(name) for name in find_files("memory://source/*.parquet")] == [
+        "part-0.parquet",
+        "part-1.parquet",
+        "part-2.parquet",
+    ]
+    with pytest.raises(ValueError, match="store="):
+        Dataset("memory://source/*.parquet", row="user", col="item", value="y")
+    dataset = Dataset("memory://source/*.parquet", "memory://built", row="user", col="item", value="y")
+    assert_same(dataset, nmar.Cells.from_frame(columns, "user", "item", "y"))
+    assert not memory.exists("/built/_build")
+    memory.rm("/built", recursive=True)
+
+
+def test_a_build_that_was_broken_off_goes_on(tmp_path, monkeypatch):
+    columns, made = table(), []
+    folder = files(tmp_path / "in", columns)
+    whole = shards.ShardMaker.columns
+
+    def fails(maker, shard):
+        if shard == 3:
+            raise OSError("pulled out")
+        whole(maker, shard)
+
+    monkeypatch.setattr(shards.ShardMaker, "columns", fails)
+    with pytest.raises(OSError, match="pulled out"):
+        Dataset(folder, row="user", col="item", value="y", n_jobs=1)
+    monkeypatch.setattr(shards.ShardMaker, "columns", whole)
+    write = Storage.write
+
+    def noted(storage, name, *parts):
+        made.append(name)
+        return write(storage, name, *parts)
+
+    monkeypatch.setattr(Storage, "write", noted)
+    steps = []
+    dataset = Dataset(folder, row="user", col="item", value="y", n_jobs=1, progress=lambda *told: steps.append(told))
+    assert_same(dataset, nmar.Cells.from_frame(columns, "user", "item", "y"))
+    assert not any(name.startswith("by0/0") or name.endswith(".col") for name in made)  # neither read nor sorted again
+    assert "by1/00002.values" not in made and "by1/00003.values" in made
+    assert steps[-1] == ("columns", len(dataset.manifest.starts[1]) - 1, len(dataset.manifest.starts[1]) - 1)
+
+
+def test_a_dataset_is_opened_not_built_again(tmp_path, monkeypatch):
+    columns = table()
+    folder = files(tmp_path / "in", columns)
+    first = Dataset(folder, row="user", col="item", value="y")
+    monkeypatch.setattr(shards, "run_build", None)
+    assert Dataset(folder, row="user", col="item", value="y").digest == first.digest
+    assert Dataset(tmp_path / "in.nmar").digest == first.digest
+    with pytest.raises(ValueError, match="another source"):
+        Dataset(folder, row="user", col="item", value="w")
+
+
+def test_errors_name_the_file_and_the_column(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no Parquet file"):
+        Dataset(tmp_path / "nothing")
+    folder = files(tmp_path / "in", table())
+    with pytest.raises(ValueError, match=r"row='who' is not a column of .*part-0.parquet"):
+        Dataset(folder, row="who")
+    bad = table() | {"y": np.where(np.arange(400) == 170, np.nan, 1.0)}
+    with pytest.raises(ValueError, match=r"part-1.parquet', row groups .* y: 1 NaN"):
+        Dataset(files(tmp_path / "bad", bad), row="user", col="item", value="y")
+    write_frame(tmp_path / "in" / "part-9.parquet", {"user": ["a"], "item": [1], "y": [1.0], "w": [1.0]})
+    with pytest.raises(ValueError, match=r"part-9.parquet' has columns .* give files of one kind"):
+        Dataset(folder, tmp_path / "else", row="user", col="item", value="y")
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut", "remove"])
+@pytest.mark.parametrize("name", ["by1/00002.values", "by0/indptr", "rows.npz"])
+def test_a_damaged_file_is_named(harm, name, tmp_path):
+    dataset = Dataset(files(tmp_path / "in", table("text")), row="user", col="item", value="y")
+    dataset.verify()
+    path = tmp_path / "in.nmar" / name
+    data = bytearray(path.read_bytes())
+    if harm == "flip":
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    elif harm == "cut":
+        path.write_bytes(data[:-5])
+    else:
+        path.unlink()
+    error = FileNotFoundError if harm == "remove" else ValueError
+    with pytest.raises(error, match=f"{name}' is (damaged|missing)"):
+        dataset.verify()
+
+
+def test_positions_outside_the_matrix_never_reach_a_loop(tmp_path):
+    dataset = Dataset.from_cells(nmar.Cells.from_frame(table(), "user", "item", "y"), tmp_path / "d")
+    path = tmp_path / "d" / "by0" / "00001.indices"
+    wrong = np.fromfile(path, np.int32)
+    wrong[3] = 30
+    wrong.tofile(path)
+    with pytest.raises(ValueError, match=r"by0/00001.indices' is damaged: it holds a position outside 0 … 29"):
+        dataset.by(0).lines(0, dataset.shape[0])
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_slices_and_single_entries_are_those_of_the_array(data):
+    import tempfile
+
+    whole = np.random.default_rng(0).normal(size=data.draw(st.integers(0, 90)))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=4)))
+    starts = np.array([0, *cuts, len(whole)])
+    with tempfile.TemporaryDirectory() as folder:
+        storage = Storage(folder)
+        names = tuple(f"{k}" for k in range(len(starts) - 1))
+        for name, start, stop in zip(names, starts, starts[1:], strict=False):
+            storage.write(name, whole[start:stop])
+        array = StoredArray(storage, names, starts, whole.dtype)
+        a, b = data.draw(st.integers(0, 95)), data.draw(st.integers(0, 95))
+        np.testing.assert_array_equal(array[a:b], whole[a:b])
+        if len(whole):
+            places = np.array(data.draw(st.lists(st.integers(0, len(whole) - 1), min_size=1)), np.int64)
+            np.testing.assert_array_equal(array[places], whole[places])
+
+
+def test_whatever_needs_all_cells_at_once_is_refused(tmp_path):
+    cells = nmar.Cells.from_frame(table(), "user", "item", "y")
+    dataset = Dataset.from_cells(cells, tmp_path / "d")
+    refused = [
+        lambda: dataset.values,
+        lambda: dataset.order(1),
+        lambda: dataset.T,
+        lambda: np.asarray(dataset.by(0).values),
+    ]
+    for ask in refused:
+        with pytest.raises(NeedsMemory, match="to_cells"):
+            ask()
+
+
+def test_sums_over_pieces_are_those_over_all_cells(tmp_path):
+    cells = nmar.Cells.from_frame(table(), "user", "item", "y", weight="w")
+    dataset = Dataset.from_cells(cells, tmp_path / "d")
+    for axis in (0, 1):
+        one, other = dataset.by(axis), cells.by(axis)
+        assert one.mean() == pytest.approx(other.mean(), rel=1e-13)
+        assert one.variance() == pytest.approx(other.variance(), rel=1e-13)
+        assert one.total(dataset.weights_by(axis)) == pytest.approx(other.total(cells.weights_by(axis)), rel=1e-13)
+        np.testing.assert_allclose(one.line_sums(), other.line_sums(), rtol=1e-13, atol=1e-13)
+        chosen = np.array([3, 0, 7, 7])
+        np.testing.assert_array_equal(one.take(chosen).values, other.take(chosen).values)
+    row, col = np.divmod(np.arange(0, 1200, 7), 30)
+    np.testing.assert_array_equal(dataset.contains(row, col), cells.contains(row, col))
+    whole = [part for batch in dataset.batches(100) for part in batch.values.tolist()]
+    assert whole == cells.values.tolist()
+
+
+def test_a_pickled_dataset_is_a_path(tmp_path):
+    dataset = Dataset.from_cells(nmar.Cells.from_frame(table(), "user", "item", "y"), tmp_path / "d")
+    sent = pickle.dumps(dataset.map_values(np.negative))
+    assert len(sent) < 1000
+    np.testing.assert_array_equal(pickle.loads(sent).by(1).values[5:9], -dataset.by(1).values[5:9])

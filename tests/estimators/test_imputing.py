@@ -1,0 +1,194 @@
+"""Completed tables, their ids and types; shifts; bounds; errors that say what to do."""
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+import nmar
+from nmar.estimators.imputing import bent
+from nmar.report.scoring import probability_integral
+
+SETTINGS = {"factors": 2, "random_state": 0, "max_iter": 20, "n_jobs": 1}
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """A frame of people by items, some missing, and a model of it."""
+    rng = np.random.default_rng(0)
+    table = 3.0 + rng.normal(size=(30, 1)) + rng.normal(size=(30, 5))
+    table[rng.random(table.shape) < 0.3] = np.nan
+    people, items = [f"p{k}" for k in range(30)], [f"i{k}" for k in range(5)]
+    i, j = np.nonzero(~np.isnan(table))
+    long = {"person": np.array(people)[i], "item": np.array(items)[j], "y": table[i, j]}
+    cells = nmar.Cells.from_frame(long, row="person", col="item", value="y")
+    return nmar.CCPF(nmar.Effects("both"), "ignorable", **SETTINGS).fit(cells), cells
+
+
+@pytest.fixture(scope="module")
+def ratings():
+    """Ratings from 1 to 5 and a model that knows it."""
+    rng = np.random.default_rng(1)
+    values = np.clip(np.round(4.0 + rng.normal(size=(60, 1)) + rng.normal(size=(60, 12))), 1.0, 5.0)
+    cells = nmar.Cells.from_dense(np.where(rng.random(values.shape) < 0.6, values, np.nan))
+    models = [nmar.CCPF(nmar.Effects("both"), "ignorable", bounds=b, **SETTINGS).fit(cells) for b in ("auto", None)]
+    return (*models, cells)
+
+
+def test_a_completed_table_has_the_ids_and_the_observed_values(wide):
+    model, cells = wide
+    completed = model.impute(3, seed=0)
+    table = completed.table(1)
+    assert list(table.index) == cells.row_ids.tolist() and list(table.columns) == cells.col_ids.tolist()
+    assert not table.isna().any().any()
+    np.testing.assert_array_equal(table.to_numpy()[cells.positions()], cells.values)
+    frame = completed.frame()
+    assert list(frame.columns) == ["row", "col", "0", "1", "2"] and len(frame) == 150 - len(cells)
+    first = frame.iloc[0]
+    assert table.loc[first["row"], first["col"]] == first["1"]
+    assert "like an observed one" in repr(completed) and len(list(completed.tables())) == len(completed) == 3
+
+
+def test_the_seed_decides_and_blocks_have_noise_of_their_own(wide):
+    model, _ = wide
+    first, again, other = (model.impute(2, seed=s).values for s in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert np.all(first != other)
+    blocks = [model.impute(2, seed=0, rows=[name]) for name in ("p0", "p1", "p0")]
+    np.testing.assert_array_equal(blocks[0].values, blocks[2].values)
+    assert blocks[0].table(0).shape == (1, 5) and blocks[0].table(0).index[0] == "p0"
+
+
+def test_blocks_of_one_seed_share_the_draws_of_the_lines():
+    """One constant for all cells, known from few: what two blocks have in common is its draw."""
+    values = np.full((6, 4), np.nan)
+    values[:2, :2] = [[0.0, 4.0], [4.0, 0.0]]
+    model = nmar.CCPF(nmar.Constant("gaussian"), "ignorable", **SETTINGS).fit(nmar.Cells.from_dense(values))
+    drawn = {"n": 200, "sweeps": 0}
+    blocks = [model.impute(seed=0, rows=rows, **drawn).values.mean(axis=0) for rows in ([2, 3], [4, 5])]
+    strangers = model.impute(seed=1, rows=[4, 5], **drawn).values.mean(axis=0)
+    assert 0.4 < np.corrcoef(blocks)[0, 1] < 0.95  # the draw in common, noise of their own
+    assert abs(np.corrcoef(blocks[0], strangers)[0, 1]) < 0.25
+
+
+def test_counts_and_ratings_stay_whole(ratings):
+    cells, _ = nmar.simulate((20, 6), nmar.Constant("poisson"), "ignorable", density=0.6, seed=0)
+    counts = nmar.CCPF(nmar.Constant("poisson"), "ignorable", **SETTINGS).fit(cells).impute(2, seed=0)
+    assert counts.table(0).dtypes.unique().tolist() == [np.dtype("int64")]
+    bounded, free, _ = ratings
+    completed = bounded.impute(4, seed=0)
+    assert set(np.unique(completed.values)) <= {1.0, 2.0, 3.0, 4.0, 5.0}
+    assert completed.table(0).dtypes.unique().tolist() == [np.dtype("int64")]
+    assert np.any(free.impute(4, seed=0).values > 5.0)
+
+
+def test_pooling_a_statistic_is_pooling_its_values(wide):
+    model, _ = wide
+    completed = model.impute(4, seed=0)
+    pairs = [(t["i0"].mean(), t["i0"].var() / 30) for t in completed.tables()]
+    found = completed.pool(lambda t: (t["i0"].mean(), t["i0"].var() / 30), df=29)
+    exact = nmar.pool(*zip(*pairs, strict=True), df=29)
+    assert (found.estimate, found.total, found.low) == (exact.estimate, exact.total, exact.low)
+    with pytest.raises(ValueError, match="return \\(estimate, variance\\)"):
+        completed.pool(lambda t: t["i0"].mean())
+
+
+def test_a_shift_moves_a_mean_by_the_share_that_is_missing(wide):
+    model, cells = wide
+    share = 1.0 - np.mean(cells.col_index == 0) * len(cells) / 30.0
+    found = model.sensitivity([-2.0, 0.0, 1.0], lambda t: t["i0"].mean(), n=3, unit="value")
+    np.testing.assert_allclose(np.diff(found.estimate), share * np.array([2.0, 1.0]), rtol=1e-9)
+    in_sd = model.sensitivity([0.0, 1.0], lambda t: t["i0"].mean(), n=3)
+    np.testing.assert_allclose(np.diff(in_sd.estimate), share * in_sd.step, rtol=1e-9)
+    assert in_sd.step == pytest.approx(np.sqrt(model.dispersion_), rel=0.3)
+    middle = float(found.estimate[1] + 0.5 * share)
+    assert found.tipping_point(middle) == pytest.approx(0.5)
+    assert found.tipping_point(1e9) is None
+    ends = model.sensitivity([0.0, 1.0], lambda t: (t["i0"].mean(), 0.01), n=3)
+    assert list(ends.frame().columns) == ["delta", "shift", "estimate", "low", "high"]
+    assert nmar.plot.sensitivity(ends).get_xlabel().startswith("shift")
+
+
+def test_shifted_ratings_keep_to_their_levels(ratings):
+    bounded, _, _ = ratings
+    found = bounded.impute(2, seed=0).shifted(1.7).values
+    assert set(np.unique(found)) <= {1.0, 2.0, 3.0, 4.0, 5.0}
+
+
+def test_bounds_hold_predictions_intervals_and_draws(ratings, tmp_path):
+    bounded, free, cells = ratings
+    i, j = np.indices(cells.shape).reshape(2, -1)
+    low, high = bounded.interval(i, j)
+    assert low.min() >= 1.0 and high.max() <= 5.0 and np.all(low == np.round(low))
+    assert np.mean(free.interval(i, j)[1] > 5.0) > 0.2
+    mean, sd = bounded.predict_entries(i, j, return_std=True)
+    draws = bounded.sample(i, j, 4000, seed=0)
+    assert set(np.unique(draws)) <= {1.0, 2.0, 3.0, 4.0, 5.0}
+    np.testing.assert_allclose(draws.mean(axis=1), mean, atol=0.1)
+    np.testing.assert_allclose(draws.std(axis=1), sd, atol=0.1)
+    np.testing.assert_array_equal(bounded.log_density(cells), free.log_density(cells))
+    bounded.save(tmp_path / "m.nmar")
+    np.testing.assert_array_equal(nmar.load(tmp_path / "m.nmar").predict_entries(i, j), mean)
+
+
+def test_probability_integrals_of_ratings_are_uniform(ratings):
+    """Values drawn from the model itself, rounded and clipped."""
+    bounded, _, cells = ratings
+    i, j = np.indices(cells.shape).reshape(2, -1)
+    drawn = nmar.Cells.from_arrays(i, j, bounded.sample(i, j, 1, seed=3)[:, 0], cells.shape)
+    found = probability_integral(bounded.posterior_, drawn, 0)
+    assert kstest(found, "uniform").pvalue > 0.001
+
+
+def test_bounds_need_values_that_keep_to_them():
+    cells, _ = nmar.simulate((20, 6), nmar.Constant("poisson"), "ignorable", density=0.6, seed=0)
+    with pytest.raises(ValueError, match="Gaussian"):
+        nmar.CCPF(nmar.Constant("poisson"), "ignorable", bounds=(0, 9), **SETTINGS).fit(cells)
+    with pytest.raises(ValueError, match="but a value is"):
+        nmar.CCPF(nmar.Effects("rows"), "ignorable", bounds=(0, 0.5), **SETTINGS).fit(cells)
+
+
+def test_a_bent_linkage_is_held_there():
+    cells, _ = nmar.simulate((40, 15), nmar.Effects("rows"), nmar.Linear(0.3), density=0.5, seed=0)
+    train, _, test = cells.split(seed=0)
+    model = nmar.CCPF(nmar.Effects("rows"), "free", starts=1, **SETTINGS).fit(train, hidden=test)
+    found = model.linkage_sensitivity([0.0, 1.0], test)
+    plain = nmar.CCPF(nmar.Effects("rows"), "ignorable", **SETTINGS).fit(train, hidden=test)
+    assert found.log_likelihood[0] == pytest.approx(plain.log_likelihood(test), abs=1e-6)
+    assert found.name == "bend" and found.gain[0] == 0.0
+    curve = bent(nmar.Linear(0.1, learn=True), 0.3)
+    assert curve.c == 0.3 and not curve.learn
+    with pytest.raises(ValueError, match="no parameter"):
+        bent(nmar.Compound(), 0.3)
+
+
+def test_errors_say_what_to_do(wide, tmp_path, monkeypatch):
+    model, _ = wide
+    with pytest.raises(ValueError, match="not both"):
+        model.impute(2, cells=(["p0"], ["i0"]), rows=["p0"])
+    with pytest.raises(ValueError, match="pair"):
+        model.impute(2, cells=["p0", "i0"])
+    with pytest.raises(ValueError, match="nobody"):
+        model.impute(2, rows=["nobody"])
+    with pytest.raises(ValueError, match="k=5"):
+        model.impute(2, seed=0).table(5)
+    with pytest.raises(ValueError, match="unit="):
+        model.sensitivity([0], lambda t: 0.0, unit="cm")
+    monkeypatch.setattr("nmar.estimators.imputing.MOST", 100)
+    with pytest.raises(ValueError, match="cells=\\(rows, cols\\)"):
+        model.impute(2)
+    model.save(tmp_path / "m.nmar")
+    loaded = nmar.load(tmp_path / "m.nmar")
+    with pytest.raises(ValueError, match="cells="):
+        loaded.impute(2)
+    with pytest.raises(ValueError, match="sweeps=3"):
+        loaded.impute(2, cells=(["p0"], ["i0"]), sweeps=3)
+    completed = loaded.impute(2, seed=0, cells=(["p0"], ["i0"]))
+    assert completed.sweeps == 0 and completed.frame().shape == (1, 4)
+    with pytest.raises(ValueError, match="frame"):
+        completed.table(0)
+
+
+def test_lines_that_were_folded_in_leave_the_others_as_they_are(wide):
+    model, cells = wide
+    folded = model.fold_in(cells.take_rows([0, 1]))
+    assert folded.impute(2, seed=0).sweeps == 0
