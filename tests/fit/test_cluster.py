@@ -214,6 +214,22 @@ def test_a_killed_worker_changes_no_bit(tmp_path):
         assert len(killed) == 2 and same_fit(found, whole)
 
 
+def test_a_scheduler_that_is_gone_is_not_taken_for_alive_because_it_was_known(tmp_path, monkeypatch):
+    where = tmp_path / "scheduler.json"
+    scheduler = started("scheduler", where, "--port", "0")
+    try:
+        client = distributed.Client(scheduler_file=str(where), timeout=100)
+        place = cluster.Cluster(client, Spool(Storage(str(tmp_path))), None)
+        assert place._alive()
+    finally:
+        scheduler.kill()
+        scheduler.wait()
+    monkeypatch.setattr(cluster, "LONGEST_ANSWER", 2.0)
+    client.status = "running"  # as it is until the client has noticed
+    assert not place._alive()
+    client.close(timeout=1)
+
+
 def started(what, where, *more):
     """A scheduler or a worker in a process of its own."""
     command = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--scheduler-file", str(where), "--no-dashboard"]

@@ -25,6 +25,7 @@ from nmar.fit.spool import Left, Spool, load
 log = logging.getLogger("nmar")
 
 PATIENCE = 5.0  # seconds that a scheduler may be silent before it is looked after
+LONGEST_ANSWER = 60.0  # seconds that a busy scheduler may take to say that it is there
 PER_THREAD = 8  # tasks for each thread of the cluster: what a late worker can take over, and a dead one loses
 
 
@@ -186,10 +187,14 @@ class Cluster:
         )
 
     def _alive(self) -> bool:
+        """Whether the scheduler answers. (``client.scheduler_info`` would repeat what it knew while it lived.)"""
+        if self.client.status != "running":
+            return False
         try:
-            return bool(self.client.status == "running" and self.client.scheduler_info(n_workers=0))
+            self.client.sync(self.client.scheduler.ncores, workers=[], callback_timeout=LONGEST_ANSWER)
         except Exception:
             return False
+        return True
 
     def _where(self) -> str:
         return str(getattr(self.client.scheduler, "addr", None) or getattr(self.client, "_start_arg", ""))
