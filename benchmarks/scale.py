@@ -191,7 +191,7 @@ def kills(arguments: argparse.Namespace) -> None:
     usual = float(whole.seconds_trace_[-1] - whole.seconds_trace_[0])
     sweep = usual / (whole.n_iter_ - 1)
     print(f"{dataset.n_observed} cells, {whole.n_iter_} sweeps of {sweep:.2f} s")
-    rng, lost, same = np.random.default_rng(0), [], []
+    rng, lost, same = np.random.default_rng(arguments.seed), [], []
     for run in range(arguments.runs):
         client.wait_for_workers(arguments.workers)
         pids = [nanny.pid for nanny in cluster.workers.values() if nanny.pid is not None]
@@ -285,6 +285,7 @@ def main() -> None:
     parser.add_argument("--inside", action="store_true")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     if arguments.what == "source":
         source(Path(arguments.folder), int(arguments.cells), (arguments.rows, arguments.cols))

@@ -17,7 +17,7 @@ import nmar
 import nmar.dask
 from nmar.data import shards
 from nmar.data.storage import Storage
-from nmar.fit import cluster
+from nmar.fit import cluster, sharing
 from nmar.fit import spool as spools
 from nmar.fit.spool import Spool, load
 from nmar.models import half_sweep as halves
@@ -89,6 +89,49 @@ def test_processes_give_the_bits_of_one_process_for_every_model(name, processes,
     assert same_fit(model(name).fit(dataset, client=processes), model(name).fit(dataset))
 
 
+def refuse(reference):
+    raise sharing.NotShared("memory of process 1 cannot be mapped")
+
+
+@pytest.mark.parametrize("possible", [True, False])
+def test_workers_that_cannot_map_the_memory_of_the_fit_read_files(possible, nearby, tmp_path, monkeypatch):
+    dataset = nmar.Dataset.from_cells(cells_for("full"), tmp_path / "d")
+    alone = model("full").fit(dataset)
+    monkeypatch.setattr(sharing, "LEAST", 1)
+    written, put = [], Spool.put
+
+    def noted(spool, record, refers=None):
+        written.append(refers is not None)
+        return put(spool, record, refers)
+
+    monkeypatch.setattr(Spool, "put", noted)
+    monkeypatch.setattr(sharing.SharedArrays, "possible", lambda: possible)
+    monkeypatch.setattr(spools, "attach", refuse)
+    assert same_fit(model("full").fit(dataset, client=nearby), alone)
+    refused = written.index(False)
+    assert any(written[:refused]) == possible and not any(written[refused:])
+
+
+def test_lines_in_shared_memory_give_the_same_bits_and_are_let_go(processes, tmp_path, monkeypatch):
+    monkeypatch.setattr(sharing, "LEAST", 1)
+    referred, refer = [], sharing.SharedArrays.reference
+
+    def noted(shared, array):
+        found = refer(shared, array)
+        referred.append(found is not None)
+        return found
+
+    monkeypatch.setattr(sharing.SharedArrays, "reference", noted)
+    dataset = nmar.Dataset.from_cells(cells_for("full"), tmp_path / "d")
+    assert same_fit(model("full").fit(dataset, client=processes), model("full").fit(dataset))
+    assert any(referred)
+    assert set(processes.run(held).values()) == {(0, 0)}
+
+
+def held():
+    return len(sharing._attached), len(spools._held)
+
+
 def test_fit_score_predict_and_recommend_run_on_the_cluster(nearby, tmp_path):
     cells = cells_for("both")
     here = model("both").fit(cells)
@@ -158,8 +201,11 @@ def test_a_worker_with_another_version_is_named(nearby, tmp_path):
 
 
 def _told(wanted):
+    made_as_usual = cluster.Cluster.__init__
+
     def made(self, client, spool, near):
-        self.client, self.spool, self.nearby, self._wanted = client, spool, near, wanted
+        made_as_usual(self, client, spool, near)
+        self._wanted = wanted
 
     return made
 

@@ -7,26 +7,31 @@ parts, and whoever adds them up does so in this order: neither timing nor the nu
 
 from __future__ import annotations
 
+import ctypes
 import logging
+import os
 import platform
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-import numpy as np
-
 from nmar.data.storage import Storage
 from nmar.fit.executor import Serial, Threads, threads
-from nmar.fit.spool import Left, Spool, load
+from nmar.fit.sharing import NotShared, SharedArrays, detach
+from nmar.fit.spool import Left, Spool, forget, load
+from nmar.fit.tasks import Tasks
 
 log = logging.getLogger("nmar")
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
+
 PATIENCE = 5.0  # seconds that a scheduler may be silent before it is looked after
 LONGEST_ANSWER = 60.0  # seconds that a busy scheduler may take to say that it is there
-PER_THREAD = 8  # tasks for each thread of the cluster: what a late worker can take over, and a dead one loses
+SHARE = 3  # a task gets this part of what is left for its thread: the last ones are small, so that threads end together
 
 
 class ClusterLost(ConnectionError):
@@ -37,6 +42,7 @@ class WrongWorker(RuntimeError):
     """A worker runs another version, whose results might differ."""
 
 
+@cache
 def versions() -> dict[str, str]:
     """What has to be the same everywhere for the same bits."""
     made = {name: version(name) for name in ("numpy", "scipy", "numba")}
@@ -64,13 +70,35 @@ def _address() -> str:
         return platform.node()
 
 
+@cache
+def keep_freed_memory() -> None:
+    """Let blocks use the memory of the blocks before them.
+
+    Dask starts workers with a threshold of glibc's that returns freed memory at once (MALLOC_TRIM_THRESHOLD_), and to
+    give one also fixes the size from which arrays are mapped anew each time. Touching new memory took a fifth of the
+    processor time of a sweep.
+    """
+    if "MALLOC_TRIM_THRESHOLD_" in os.environ and platform.libc_ver()[0] == "glibc":
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_MMAP_THRESHOLD, 1 << 25)
+        mallopt(M_TRIM_THRESHOLD, 1 << 28)
+
+
+def release(spool: str, token: bytes) -> None:
+    """What a worker does when a run is over: drop what it holds of it."""
+    forget(spool)
+    detach(token)
+
+
 def run_parts(
     task: Callable[[Any, Any], Any], storage: Storage, name: str, number: int, parts: list[Any], wanted: Any
 ) -> Left:
     """What a worker does: some parts of a ``map``, one after another."""
     check_versions(wanted)
+    keep_freed_memory()
+    began = time.perf_counter()
     common = load(storage, name)
-    return Left.of([task(common, part) for part in parts], storage, f"{name}.{number}")
+    return Left.of([task(common, part) for part in parts], storage, f"{name}.{number}", began)
 
 
 class Cluster:
@@ -88,57 +116,91 @@ class Cluster:
     def __init__(self, client: Any, spool: Spool, nearby: Serial | Threads) -> None:
         self.client, self.spool, self.nearby = client, spool, nearby
         self._wanted = versions()
+        self._gone = False
+        self._shared = SharedArrays()
+        self._maps = SharedArrays.possible() and self._on_one_machine()
+
+    @property
+    def room(self) -> Callable[[tuple[int, ...], Any], Any] | None:
+        """Makes arrays that workers read where they are, if all of them are on this machine."""
+        return self._shared.empty if self._maps else None
 
     def map(self, task: Callable[[Any, Any], Any], common: Any, parts: Iterable[Any]) -> list[Any]:
         """``[task(common, part) for part in parts]``, on the workers."""
         given = list(parts)
         if not given:
             return []
-        name, began = self.spool.put(common), time.perf_counter()
+        try:
+            return self._map(task, common, given)
+        except NotShared as error:  # a worker has come from another machine: what tasks read is written to files
+            log.info("%s", error)
+            self._maps = False
+            return self._map(task, common, given)
+
+    def _map(self, task: Callable[[Any, Any], Any], common: Any, given: list[Any]) -> list[Any]:
+        began = time.perf_counter()
+        name = self.spool.put(common, self._shared.reference if self._maps else None)
         label = getattr(common, "label", task.__name__.strip("_").replace("_", "-"))
         try:
-            futures = self._submit(task, name, label, given)
-            count = len(futures)
-            found = self._collect(futures, len(given))
+            groups = self._groups(len(given))
+            found = self._collect(self._tasks(task, name, label, [given[group] for group in groups]), groups)
         except Exception as error:
             explained = self._explained(error)
             if explained is error:
                 raise
             raise explained from error
-        log.debug("%s: %d tasks, %.2f s", label, count, time.perf_counter() - began)
+        log.debug("%s: %d tasks, %.2f s", label, len(groups), time.perf_counter() - began)
         return found
 
-    def _submit(self, task: Callable[[Any, Any], Any], name: str, label: str, given: list[Any]) -> dict[Any, Any]:
-        """Tasks under way, and the places of the parts of each."""
-        futures = {}
-        for k, group in enumerate(self._groups(len(given))):
-            key = f"nmar-{label}-{self.spool.token}-{self.spool.count}-{k}"
-            sent = (task, self.spool.storage, name, k, [given[place] for place in group], self._wanted)
-            futures[self.client.submit(run_parts, *sent, key=key, pure=False)] = group
-        return futures
+    def _tasks(self, task: Callable[[Any, Any], Any], name: str, label: str, parts: list[list[Any]]) -> Tasks:
+        """The tasks of a map, not sent yet."""
 
-    def _groups(self, count: int) -> list[Any]:
-        """Places of the parts of each task: as many tasks as keep all threads busy until the end."""
-        busy = max(sum(self.client.nthreads().values()), 2)
-        return np.array_split(np.arange(count), min(count, PER_THREAD * busy))
+        def send(number: int, copy: int) -> Any:
+            key = f"nmar-{label}-{self.spool.token}-{self.spool.count}-{number}-{copy}"
+            sent = (task, self.spool.storage, name, number, parts[number], self._wanted)
+            return self.client.submit(run_parts, *sent, key=key, pure=False)
 
-    def _collect(self, futures: dict[Any, Any], count: int) -> list[Any]:
-        from distributed import wait
+        return Tasks(send, [len(part) for part in parts], self._threads(), PATIENCE)
 
-        found: list[Any] = [None] * count
+    def _threads(self) -> int:
+        return max(sum(self.client.nthreads().values()), 2)
+
+    def _groups(self, count: int) -> list[slice]:
+        """The parts of each task: many at first, few at the end, so that all threads end together."""
+        threads, found, start = self._threads(), [], 0
+        while start < count:
+            stop = start + -(-(count - start) // (SHARE * threads))
+            found.append(slice(start, stop))
+            start = stop
+        return found
+
+    def _on_one_machine(self) -> bool:
+        """Whether the workers are where this process is, as far as their addresses tell."""
+        from distributed.comm import get_address_host
+        from distributed.utils import get_ip
+
+        here = {"127.0.0.1", "::1", "localhost", get_ip()}
+        found = list(self.client.nthreads())
+        return all(address.startswith("inproc:") or get_address_host(address) in here for address in found)
+
+    def _collect(self, tasks: Tasks, groups: list[slice]) -> list[Any]:
+        """Results of the parts of all tasks, in their order."""
+        found: list[Any] = [None] * groups[-1].stop
         try:
-            while futures:
-                some = list(futures)
-                done = self._while_alive(lambda: wait(some, PATIENCE, "FIRST_COMPLETED").done)  # noqa: B023
+            tasks.begin()
+            for done in tasks.finished():
+                if not done and not self._alive():
+                    raise self._lost()
                 for future in done:
                     left = self._result(future)
-                    for place, result in zip(futures.pop(future), left.taken(self.spool.storage), strict=True):
-                        found[place] = result
+                    number = tasks.settle(future, left.seconds)
+                    if number is not None:
+                        found[groups[number]] = left.taken(self.spool.storage)
                     future.release()
             return found
         finally:
-            if futures:
-                self._cancel(list(futures))
+            if tasks.waiting:
+                self._cancel(list(tasks.waiting))
 
     def _result(self, future: Any) -> Left:
         """What a finished task left; its error, if it ended with one."""
@@ -169,7 +231,7 @@ class Cluster:
         from distributed import KilledWorker
         from distributed.comm import CommClosedError
 
-        if isinstance(error, ClusterLost):
+        if isinstance(error, ClusterLost | NotShared):
             return error
         if isinstance(error, KilledWorker):
             return RuntimeError(
@@ -180,7 +242,19 @@ class Cluster:
             return self._lost()
         return error
 
+    def close(self) -> None:
+        """Remove the files of the run, and what workers hold of it."""
+        self.spool.close()
+        self._shared.close()
+        if self._gone or not self._alive():
+            return  # the cluster is gone, and what its workers held with it
+        try:
+            self.client.run(release, self.spool.token, self._shared.token)
+        except Exception as error:  # a worker may have died meanwhile
+            log.debug("workers could not be told that the run is over: %s", error)
+
     def _lost(self) -> ClusterLost:
+        self._gone = True
         return ClusterLost(
             f"the Dask scheduler {self._where()} is gone; start a cluster again and fit with resume=True: the"
             " checkpoint, if there is one, is intact"
@@ -217,9 +291,9 @@ def default_client() -> Any:
 @contextmanager
 def on_cluster(client: Any, scratch: Storage, n_jobs: int | None = None) -> Iterator[Cluster]:
     """An executor on a cluster for the length of a fit; ``scratch`` is a folder that all its workers can read."""
-    spool = Spool(scratch)
     with threads(n_jobs) as nearby:
+        cluster = Cluster(client, Spool(scratch), nearby)
         try:
-            yield Cluster(client, spool, nearby)
+            yield cluster
         finally:
-            spool.close()
+            cluster.close()

@@ -3,15 +3,17 @@
 Tasks that carry a path instead of arrays are small, and any worker can run any of them at any time, one that came late
 or took over from a dead one too: nothing has to be sent again, and nothing is lost with a worker. New lines come back
 as files too, so that a scheduler handles names and a few numbers. Files of one machine are mapped: its processes share
-the memory.
+the memory. Arrays that a worker can map where they are (fit/sharing.py) are named in the file, not copied to it.
 """
 
 from __future__ import annotations
 
+import io
 import mmap
 import pickle
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from nmar.data.storage import Storage
+from nmar.fit.sharing import Reference, Refers, attach
 
 ALIGNED = 64  # loops expect lines that begin on a cache line
 SMALL = 1 << 16  # bytes of arrays that travel with their task
@@ -46,11 +49,11 @@ class Spool:
     count: int = 0
     names: list[str] = field(default_factory=list)
 
-    def put(self, record: Any) -> str:
-        """Write a record; its name."""
+    def put(self, record: Any, refers: Refers | None = None) -> str:
+        """Write a record; its name. ``refers`` knows the arrays that need not be written."""
         self.count += 1
         name = f"{self.token}-{self.count:06d}.bin"
-        write(self.storage, name, *packed(record))
+        write(self.storage, name, *packed(record, refers))
         self.names.append(name)
         self.storage.remove(*self.names[:-KEPT])
         self.names = self.names[-KEPT:]
@@ -62,13 +65,23 @@ class Spool:
         self.names = []
 
 
-def packed(record: Any) -> tuple[bytes, list[memoryview]]:
-    """A record without its arrays, and these."""
+def packed(record: Any, refers: Refers | None = None) -> tuple[bytes, list[memoryview]]:
+    """A record without its arrays, and these; arrays that ``refers`` knows are references in the record."""
     import cloudpickle
 
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def persistent_id(self, part: Any) -> Reference | None:
+            return None if refers is None else refers(part)
+
     buffers: list[pickle.PickleBuffer] = []
-    head = cloudpickle.dumps(record, protocol=5, buffer_callback=buffers.append)
-    return head, [buffer.raw() for buffer in buffers]
+    head = io.BytesIO()
+    Pickler(head, protocol=5, buffer_callback=buffers.append).dump(record)
+    return head.getvalue(), [buffer.raw() for buffer in buffers]
+
+
+class _Unpickler(pickle.Unpickler):
+    def persistent_load(self, reference: Any) -> Any:
+        return attach(reference)
 
 
 def write(storage: Storage, name: str, head: bytes, arrays: list[memoryview]) -> None:
@@ -82,19 +95,20 @@ def write(storage: Storage, name: str, head: bytes, arrays: list[memoryview]) ->
 
 @dataclass(frozen=True)
 class Left:
-    """The results of a task: in a file, or, where they are small, here."""
+    """The results of a task: in a file, or, where they are small, here; and the seconds it took."""
 
     name: str | None
     results: Any
+    seconds: float
 
     @classmethod
-    def of(cls, results: Any, storage: Storage, name: str) -> Left:
+    def of(cls, results: Any, storage: Storage, name: str, began: float) -> Left:
         """Results as they travel; a task that runs twice writes the same file twice."""
         head, arrays = packed(results)
         if sum(len(view) for view in arrays) < SMALL:
-            return cls(None, results)
+            return cls(None, results, time.perf_counter() - began)
         write(storage, name, head, arrays)
-        return cls(name, None)
+        return cls(name, None, time.perf_counter() - began)
 
     def taken(self, storage: Storage) -> Any:
         """The results, whose file is no longer needed."""
@@ -134,4 +148,11 @@ def read(storage: Storage, name: str) -> Any:
         place += -place % ALIGNED
         parts.append(whole[place : place + length])
         place += length
-    return pickle.loads(parts[0], buffers=parts[1:])
+    return _Unpickler(io.BytesIO(parts[0]), buffers=parts[1:]).load()
+
+
+def forget(name: str) -> None:
+    """Drop the records of a run that is over."""
+    with _lock:
+        for path in [path for path in _held if name in path]:
+            del _held[path]

@@ -156,7 +156,7 @@ def _new_lines(half: HalfSweep, block: BlockInput, found: Expectation, more: Arr
     data = law.data.update(old.data, half.axis, half.shared.data, scaled, half.kernels)
     pattern, cross = old.pattern, None
     if not law.pattern_fixed:
-        pattern = old.pattern.empty(half.kernels) if block.out is None else block.out.pattern
+        pattern = old.pattern.empty(half.kernels.empty) if block.out is None else block.out.pattern
         mine = law.pattern_of(half.shared, half.axis)
         mine.update(old.pattern, scaled.pattern, exposed, half.kernels, pattern)
         cross = mine.cross_sums(old.pattern, scaled.pattern, exposed)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from nmar.kernels.spec import Kernels
@@ -12,6 +12,7 @@ from nmar.models.state import Side, map_arrays
 from nmar.prob.arrays import is_array
 
 Array = NDArray[Any]
+Room = Callable[[tuple[int, ...], Any], Array]  # where memory comes from: an uninitialised array of a shape and a type
 
 
 class LineBuffers:
@@ -20,10 +21,15 @@ class LineBuffers:
     A half sweep reads one side and writes the next one. Fresh memory is slow to touch for the first time, as slow as
     the sweep itself where lines are short, so the two sets of arrays of an axis are written in turn. A state of the
     run is therefore overwritten two sweeps later: whoever keeps one for longer copies it (:meth:`State.copy`).
+
+    Parameters
+    ----------
+    kernels : whose arrays they are
+    room : makes an array that is not initialised; None: the kernels do
     """
 
-    def __init__(self, kernels: Kernels) -> None:
-        self._kernels = kernels
+    def __init__(self, kernels: Kernels, room: Room | None = None) -> None:
+        self._room = room or kernels.empty
         self._sides: dict[int, list[Side]] = {0: [], 1: []}
         self._scratch: dict[Any, Array] = {}
 
@@ -33,7 +39,7 @@ class LineBuffers:
         for made in self._sides[axis]:
             if not any(a is b for a in _arrays(made) for b in mine) and _alike(made.data, old.data):
                 return map_arrays(made, lambda array: array)  # new records: sums they remember belong to old lines
-        fresh = empty_side(old, self._kernels)
+        fresh = empty_side(old, self._room)
         self._sides[axis] = [*self._sides[axis], fresh][-2:]
         return fresh
 
@@ -41,13 +47,13 @@ class LineBuffers:
         """An uninitialised array for use within one half sweep."""
         kept = self._scratch.get(name)
         if kept is None or kept.shape != shape or kept.dtype != dtype:
-            kept = self._scratch[name] = self._kernels.empty(shape, dtype)
+            kept = self._scratch[name] = self._room(shape, dtype)
         return kept
 
 
-def empty_side(old: Side, kernels: Kernels) -> Side:
+def empty_side(old: Side, room: Room) -> Side:
     """A side like ``old``, with the tables of its pattern, in new arrays."""
-    return Side(old.pattern.empty(kernels), map_arrays(old.data, np.empty_like))
+    return Side(old.pattern.empty(room), map_arrays(old.data, lambda array: room(array.shape, array.dtype)))
 
 
 def write_lines(lines: Any, out: Any) -> bool:

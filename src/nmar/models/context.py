@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -119,6 +119,7 @@ class Executor(Protocol):
     ----------
     shares_memory : whether tasks may write results to arrays of the caller
     nearby : of one that does not share memory, an executor that does, for small work; it need not have one
+    room : makes arrays that its tasks can read where they are; it need not have one
     """
 
     shares_memory: bool
@@ -144,6 +145,11 @@ class Context:
     executor: Executor
     buffers: LineBuffers | None = None
     cuts_lines: bool = True
+
+    def with_buffers(self) -> Context:
+        """The same with memory for the new lines of a run, which tasks read where it is, if they can."""
+        room = None if self.kernels.own_memory else getattr(self.executor, "room", None)
+        return replace(self, buffers=LineBuffers(self.kernels, room))
 
     def room(self, name: Any) -> Callable[[tuple[int, ...], Any], Array]:
         """Where an array for one half sweep comes from."""

@@ -16,6 +16,7 @@ import numpy as np
 from nmar.data.cells import Cells
 from nmar.kernels.spec import Array, CellLaw, View
 from nmar.models.block import BlockInput, BlockResult, HalfSweep, TableTooShort, update_block, update_long_line
+from nmar.models.buffers import write_lines
 from nmar.models.cell_law import cell_law
 from nmar.models.context import Context, Observed
 from nmar.models.exposure import exposure, lines_differ
@@ -78,11 +79,9 @@ def _half_sweep(axis: int, state: State, context: Context, how: tuple[bool, Scal
     if lines_differ(law, shared.linkage, observed.hidden):
         means = expected_weights(state.sides[1 - axis].pattern, 1 - axis, context)
     half = HalfSweep(axis, law, shared, context.kernels, theirs, tables, exposure(axis, state, law), means)
-    out = None
-    if context.buffers is not None and context.executor.shares_memory:
-        out = context.buffers.side(axis, state.sides[axis])
-    results = _run(half, state, context, scaling, out)
-    side = out if out is not None and all(r.placed for r in results) else join([r.side for r in results])
+    out = None if context.buffers is None else context.buffers.side(axis, state.sides[axis])
+    blocks, results = _run(half, state, context, scaling, out)
+    side = join([r.side for r in results]) if out is None else _placed(blocks, results, out, context)
     if law.pattern_fixed:
         side = Side(state.sides[axis].pattern, side.data)
     for record in (side.pattern.weights, side.data):
@@ -126,6 +125,19 @@ class HalfSweepInput:
         )
 
 
+def _placed(blocks: list[tuple[int, int]], results: list[BlockResult], out: Side, context: Context) -> Side:
+    """The new lines where there was room for them; where they do not fit, joined."""
+    rest = [(block, result.side) for block, result in zip(blocks, results, strict=True) if not result.placed]
+    if all(context.here(_place, out, rest)):
+        return out
+    return join([result.side for result in results])
+
+
+def _place(out: Side, given: tuple[tuple[int, int], Side]) -> bool:
+    block, side = given
+    return write_lines(side, out.take(slice(*block)))
+
+
 def update_lines(given: HalfSweepInput, block: tuple[int, int]) -> BlockResult:
     """The task of an executor: one block, from cells to new lines; a line that is too long for one, in segments."""
     part = given.block(block)
@@ -144,8 +156,10 @@ def block_size(cells: Cells, tables: CellLaw) -> int:
     return max(min(BLOCK, share, HELD // tables.bins), 1)
 
 
-def _run(half: HalfSweep, state: State, context: Context, scaling: Scaling, out: Side | None) -> list[BlockResult]:
-    """All blocks, the longest first so that workers end together; results are in the order of the blocks.
+def _run(
+    half: HalfSweep, state: State, context: Context, scaling: Scaling, out: Side | None
+) -> tuple[list[tuple[int, int]], list[BlockResult]]:
+    """All blocks, the longest first so that workers end together, and their results, in the order of the blocks.
 
     Cells on disk are read by the tasks themselves, in the order of the file.
     """
@@ -153,7 +167,8 @@ def _run(half: HalfSweep, state: State, context: Context, scaling: Scaling, out:
     blocks = whole.chunks(size)
     offset = half.law.data.offset(half.shared.data)
     cut = size if half.law.data.additive and context.cuts_lines else None
-    given = HalfSweepInput(half, context.observed, state.sides[half.axis], scaling, offset, out, cut)
+    room = out if context.executor.shares_memory else None
+    given = HalfSweepInput(half, context.observed, state.sides[half.axis], scaling, offset, room, cut)
     cells = whole.indptr[[stop for _, stop in blocks]] - whole.indptr[[start for start, _ in blocks]]
     done: dict[int, BlockResult] = {}
     if cut is not None and context.executor.shares_memory:
@@ -162,7 +177,7 @@ def _run(half: HalfSweep, state: State, context: Context, scaling: Scaling, out:
     order = np.argsort(-cells, kind="stable") if context.observed.cells.in_memory else np.arange(len(blocks))
     rest = [place for place in order.tolist() if place not in done]
     done.update(zip(rest, context.executor.map(update_lines, given, [blocks[p] for p in rest]), strict=True))
-    return [done[place] for place in range(len(blocks))]
+    return blocks, [done[place] for place in range(len(blocks))]
 
 
 def _gather(results: list[BlockResult], axis: int, context: Context, shared: Shared, learns: bool) -> Info:

@@ -7,6 +7,7 @@ Both sides are the same object: one update serves rows and columns.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,12 +55,12 @@ class PatternSide:
         table = (None if part is None else part[lines] for part in self.table)
         return PatternSide(self.weights.take(lines), self.activity.take(lines), *table)
 
-    def empty(self, kernels: Kernels) -> PatternSide:
-        """A side like this one in uninitialised arrays, with its table."""
+    def empty(self, room: Callable[[tuple[int, ...], Any], Array]) -> PatternSide:
+        """A side like this one with its table, in uninitialised arrays that ``room(shape, dtype)`` makes."""
         shape, dtype = self.weights.alpha.shape, self.weights.alpha.dtype
-        alpha, beta, logs, geometric = (kernels.empty(shape, dtype) for _ in range(4))
-        activity = GammaFactor(*(kernels.empty(shape[:1], dtype) for _ in range(2)))
-        totals = kernels.empty((shape[0], 3), np.float64)
+        alpha, beta, logs, geometric = (room(shape, dtype) for _ in range(4))
+        activity = GammaFactor(*(room(shape[:1], dtype) for _ in range(2)))
+        totals = room((shape[0], 3), np.float64)
         return PatternSide(GammaFactor(alpha, beta), activity, logs, geometric, totals)
 
     def bare(self) -> PatternSide:

@@ -189,7 +189,7 @@ class DesignedPattern:
         """The same side with its table, whose totals are those of the factors."""
         if side.geometric is not None:
             return side
-        new = replace(side.empty(kernels), weights=side.weights, activity=side.activity)
+        new = replace(side.empty(kernels.empty), weights=side.weights, activity=side.activity)
         logs, geometric, totals = new.table
         for place in (self.blocks.factors, self.blocks.effects):
             found = kernels.tabulate(*(_part(each, place) for each in (side.weights.alpha, side.weights.beta)))
@@ -216,7 +216,7 @@ class DesignedPattern:
         at = self.blocks
         exposure = exposure if exposure.ndim == 2 else exposure[None, :]
         factors = self._factors(side)
-        room = factors.empty(kernels)
+        room = factors.empty(kernels.empty)
         self.plain.update(factors, _part(allocated, at.factors), _part(exposure, at.factors), kernels, room)
         new.activity.alpha[:], new.activity.beta[:] = room.activity.alpha, room.activity.beta
         _write(new, at.factors, room)
@@ -231,7 +231,7 @@ class DesignedPattern:
         """Ga(0.3 + allocated, 0.3/level + exposure), as weights whose lines have no rate of their own."""
         idle = np.zeros_like(new.activity.beta, dtype=np.float64)
         like = PatternSide(GammaFactor(*(allocated.astype(new.weights.alpha.dtype),) * 2), GammaFactor(idle, idle))
-        room = like.empty(kernels)
+        room = like.empty(kernels.empty)
         update = GammaUpdate(allocated, exposure + SHAPE / self.effects.levels[self.axis], idle, SHAPE)
         kernels.update_gamma(update, room.weights.alpha, room.weights.beta, GammaTable(*room.table))
         _write(new, self.blocks.effects, room)

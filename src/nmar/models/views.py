@@ -91,7 +91,7 @@ def tabulated(state: State, context: Context) -> State:
 def _tabulated(side: PatternSide, axis: int, context: Context, shared: Shared) -> PatternSide:
     if side.geometric is not None:
         return side
-    new = replace(side.empty(context.kernels), weights=side.weights, activity=side.activity)
+    new = replace(side.empty(context.kernels.empty), weights=side.weights, activity=side.activity)
     law = context.law.pattern_of(shared, axis)
     context.by_line(_tabulate_piece, (side, new, law, context.kernels), len(side.weights.alpha))
     return new

@@ -17,7 +17,6 @@ from nmar.fit.solvers.blend import blend, blend_effects, blend_numbers
 from nmar.fit.solvers.remember import BatchSums
 from nmar.kernels.spec import Kernels
 from nmar.models.bound import bound
-from nmar.models.buffers import LineBuffers
 from nmar.models.context import Context
 from nmar.models.half_sweep import half_sweep
 from nmar.models.scaling import EXACT, Scaling
@@ -269,7 +268,7 @@ def run(
     stopped : asked after each sweep for a reason from outside (a signal, a callback)
     """
     schedule = schedule or FullSweeps()
-    context = context if schedule.keeps_states else replace(context, buffers=LineBuffers(context.kernels))
+    context = context if schedule.keeps_states else context.with_buffers()
     progress = progress.placed(context.kernels)
     spent = progress.trace.seconds[-1] if progress.trace.seconds else progress.trace.before
     began = time.perf_counter() - spent
