@@ -36,7 +36,7 @@ def test_weights_are_read_where_they_are_if_they_lie_well(cells):
     for factors, copied in ((16, False), (3, True)):
         given = [fit(cells, factors=factors, backend=backend) for backend in ("numba", "reference")]
         np.testing.assert_allclose(*(model.bound_trace_ for model in given), rtol=1e-11)
-        pair = Pattern(factors).init(4, np.ones(4), 0.1, np.random.default_rng(0)).empty(choose("reference"))
+        pair = Pattern(factors).init(4, np.ones(4), 0.1, np.random.default_rng(0)).empty(choose("reference").empty)
         assert (bare_view(pair.log_weights, pair.geometric) is None) == copied
         part = pair.take(slice(1, 3))
         shown = bare_view(part.log_weights, part.geometric)
