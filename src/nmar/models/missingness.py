@@ -108,6 +108,12 @@ class Pattern:
     learns: bool = False
     designs: tuple[LevelDesign | None, LevelDesign | None] | None = field(default=None, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        for name in ("shape", "activity_shape", "activity_rate"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float | np.number) and 0.0 < value < np.inf):
+                raise ValueError(f"{name}={value!r} of the pattern; give a number above 0")
+
     @property
     def has_covariates(self) -> bool:
         """Whether covariates were given."""
