@@ -165,3 +165,23 @@ def test_held_out_cells_on_disk(cells, name, tmp_path):
     dataset = nmar.Dataset.from_cells(cells, tmp_path / "cells")
     with pytest.raises(ValueError, match=rf"{name} is a Dataset, .* give {name}\.to_cells\(\)"):
         nmar.CCPF(nmar.Factorization(2), **COMMON).fit(cells, **{name: dataset})
+
+
+def test_cells_named_twice_are_not_imputed_twice(model):
+    with pytest.raises(ValueError, match="cells names a cell twice"):
+        model.impute(2, cells=([1, 1], [2, 2]))
+    with pytest.raises(ValueError, match="rows names a row twice"):
+        model.impute(2, rows=[1, 1])
+
+
+def test_replicates_of_a_check(cells, model):
+    with pytest.raises(ValueError, match="replicates=0; give a whole number of at least 2"):
+        nmar.check(model, cells, replicates=0)
+
+
+def test_weights_that_are_all_zero(cells, model):
+    nothing = cells.with_weights(np.zeros(len(cells)))
+    with pytest.raises(ValueError, match="weights of the cells are all 0"):
+        fit(nothing)
+    with pytest.raises(ValueError, match="weights of the cells are all 0"):
+        model.log_likelihood(nothing)

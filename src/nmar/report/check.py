@@ -18,6 +18,7 @@ from nmar.data.cells import Cells
 from nmar.fit.problem import seed_sequence
 from nmar.fit.search.starts import hidden_cells
 from nmar.fit.simulate import thrown
+from nmar.models.settings import check_count
 from nmar.posterior.posterior import Posterior
 from nmar.report.clustered import LEAST_LINES
 from nmar.report.curves import posterior_of
@@ -146,6 +147,7 @@ def check(model: Any, cells: Any, train: Any = None, *, replicates: int = 100, r
     >>> [one.quantity for one in found.findings[:2]]
     ['50 % intervals', '80 % intervals']
     """
+    check_count("replicates", replicates, 2)
     known, held_out = posterior_of(model), as_cells(cells)
     if not len(held_out):
         raise ValueError("cells is empty: give cells that the model was not fitted to")
