@@ -85,6 +85,16 @@ def test_duplicates_are_settled_as_in_memory(duplicates, tmp_path):
         Dataset(folder, tmp_path / "other", row="user", col="item", value="y")
 
 
+@pytest.mark.parametrize("duplicates", ["last", "sum"])
+def test_weights_of_duplicates_are_settled_as_in_memory(duplicates, tmp_path):
+    columns = table(repeats=True)
+    folder = files(tmp_path / "in", columns)
+    dataset = Dataset(folder, **COLUMNS, weight="w", duplicates=duplicates)
+    assert_same(dataset, nmar.Cells.from_frame(columns, "user", "item", "y", duplicates, weight="w"))
+    with pytest.raises(ValueError, match="duplicates='mean' and weights cannot be combined"):
+        Dataset(folder, tmp_path / "other", **COLUMNS, weight="w", duplicates="mean")
+
+
 def test_values_that_float32_holds_are_stored_so(tmp_path):
     columns = table() | {"y": np.arange(400) / 2.0}
     dataset = Dataset(files(tmp_path / "in", columns), row="user", col="item", value="y")

@@ -86,6 +86,8 @@ class Dataset(Cells):
     ) -> None:
         options = tuple(sorted((storage_options or {}).items()))
         build.check_duplicates_policy(duplicates)
+        if weight is not None:
+            build.check_weights_policy(duplicates)
         here = Storage(os.fspath(path).rstrip("/") or "/", options)
         wanted = Wanted(row, col, value, weight)
         built = find_manifest(here)

@@ -229,6 +229,14 @@ class Pattern:
         """Learned coordinates among those of lines: all."""
         return means
 
+    def drawn(self, side: PatternSide, rng: np.random.Generator) -> PatternSide:
+        """One draw of the weights, as a side that is all but sure of them."""
+        return PatternSide(side.weights.drawn(rng), side.activity)
+
+    def factors_of(self, side: PatternSide) -> GammaFactor:
+        """q of the factors of a side's lines (n, K), without coordinates that covariates add."""
+        return GammaFactor(side.weights.alpha[:, : self.factors], side.weights.beta[:, : self.factors])
+
     def learned_shape(self, side: PatternSide) -> float:
         """η that maximises the bound given a side's factors, with log η ~ N(log SHAPE, 1).
 

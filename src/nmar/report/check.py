@@ -223,7 +223,8 @@ STATISTICS = ("mean of observed cells", "sd of observed cells", "share of empty 
 
 def _replicate(known: Posterior, away: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """Observed cells of a pattern drawn from the posterior, hidden ones left out."""
-    u, v = (side.pattern.weights.drawn(rng).mean for side in known.state.sides)
+    laws = (known.law.pattern_of(known.state.shared, axis) for axis in (0, 1))
+    u, v = (law.drawn(side.pattern, rng).weights.mean for law, side in zip(laws, known.state.sides, strict=True))
     i, j, _ = thrown(u, v, rng)
     kept = ~np.isin(i.astype(np.int64) * len(v) + j, away)
     return i[kept], j[kept]
