@@ -36,9 +36,17 @@ def test_repeated_ids_are_refused_by_the_name_of_the_argument(read):
 
 @READERS
 def test_a_table_of_other_ids_is_refused(read):
-    made = read(frame(np.arange(6.0), "012345"), AXIS, "rows")
     with pytest.raises(ValueError, match=r"rows has no line for any .* 0, 1, 2 … .* '0', '1', '2' …"):
-        made.lines(AXIS, "rows")
+        read(frame(np.arange(6.0), "012345"), AXIS, "rows")
+
+
+@READERS
+def test_a_line_that_comes_later_may_have_none(read):
+    made = read(frame(np.arange(6.0)), AXIS, "rows")
+    with pytest.warns(UserWarning, match="no line for 1 of 1 ids, 9; they get the mean"):
+        np.testing.assert_array_equal(
+            made.lines(Axis.from_ids([9]), "rows")[0], made.typical + np.zeros(made.x.shape[1])
+        )
 
 
 @READERS

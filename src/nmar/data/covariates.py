@@ -45,11 +45,6 @@ class Design:
             return self.x
         where = self.ids.positions(axis.ids, unknown="prior")
         absent = axis.ids[where < 0]
-        if 0 < len(axis) == len(absent):
-            raise ValueError(
-                f"{argument} has no line for any id of the matrix: those are {_some(absent)} and its own are"
-                f" {_some(self.ids.ids)} (1 and '1' differ); give the ids of the matrix"
-            )
         if len(absent):
             warnings.warn(
                 f"{argument} has no line for {len(absent)} of {len(axis)} ids, {_some(absent)}; they get the mean"
@@ -106,9 +101,15 @@ def read_columns(covariates: Any, axis: Axis, argument: str) -> tuple[Axis | Non
         return None, {f"x{k}": covariates[:, k] for k in range(covariates.shape[1])}
     ids, columns = _frame(covariates, axis, argument)
     try:
-        return Axis.from_ids(ids), columns
+        known = Axis.from_ids(ids)
     except ValueError as error:
         raise ValueError(f"{argument}: {error}; give one line for each id") from None
+    if len(known) and len(axis) and not (known.positions(axis.ids, unknown="prior") >= 0).any():
+        raise ValueError(
+            f"{argument} has no line for any id of the matrix: those are {_some(axis.ids)} and its own are"
+            f" {_some(known.ids)} (1 and '1' differ); give the ids of the matrix"
+        )
+    return known, columns
 
 
 def _frame(frame: Any, axis: Axis, argument: str) -> tuple[Array, dict[str, Array]]:
