@@ -85,6 +85,16 @@ def test_duplicates_are_settled_as_in_memory(duplicates, tmp_path):
         Dataset(folder, tmp_path / "other", row="user", col="item", value="y")
 
 
+@pytest.mark.parametrize("duplicates", ["last", "sum"])
+def test_weights_of_duplicates_are_settled_as_in_memory(duplicates, tmp_path):
+    columns = table(repeats=True)
+    folder = files(tmp_path / "in", columns)
+    dataset = Dataset(folder, **COLUMNS, weight="w", duplicates=duplicates)
+    assert_same(dataset, nmar.Cells.from_frame(columns, "user", "item", "y", duplicates, weight="w"))
+    with pytest.raises(ValueError, match="duplicates='mean' and weights cannot be combined"):
+        Dataset(folder, tmp_path / "other", **COLUMNS, weight="w", duplicates="mean")
+
+
 def test_values_that_float32_holds_are_stored_so(tmp_path):
     columns = table() | {"y": np.arange(400) / 2.0}
     dataset = Dataset(files(tmp_path / "in", columns), row="user", col="item", value="y")
@@ -256,3 +266,101 @@ def test_a_pickled_dataset_is_a_path(tmp_path):
     sent = pickle.dumps(dataset.map_values(np.negative))
     assert len(sent) < 1000
     np.testing.assert_array_equal(pickle.loads(sent).by(1).values[5:9], -dataset.by(1).values[5:9])
+
+
+COLUMNS = {"row": "user", "col": "item", "value": "y"}
+
+
+def test_a_source_that_has_changed_is_not_taken_for_the_one_that_was_built(tmp_path):
+    columns = table()
+    folder = files(tmp_path / "in", columns)
+    Dataset(folder, **COLUMNS)
+    files(folder, {**columns, "y": columns["y"] + 1.0})  # as many lines in as many row groups
+    with pytest.raises(ValueError, match=r"have changed since; remove it, .* or open it as it is"):
+        Dataset(folder, **COLUMNS)
+
+
+def test_a_broken_build_does_not_go_on_with_pieces_of_a_source_that_has_changed(tmp_path, monkeypatch):
+    columns = table()
+    folder = files(tmp_path / "in", columns)
+    monkeypatch.setattr(shards.ShardMaker, "columns", None)
+    with pytest.raises(TypeError):
+        Dataset(folder, **COLUMNS, n_jobs=1)
+    monkeypatch.undo()
+    changed = {**columns, "y": columns["y"] + 1.0}
+    dataset = Dataset(files(folder, changed), **COLUMNS, n_jobs=1)
+    assert_same(dataset, nmar.Cells.from_frame(changed, "user", "item", "y"))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"weight": "w"}, "not with weight='w'"),
+        ({"row": "item"}, "not with row='item'"),
+        ({"duplicates": "sum"}, "not with duplicates='sum'"),
+        ({"store": "elsewhere"}, "store='elsewhere' says nothing"),
+    ],
+)
+def test_what_a_dataset_was_not_built_with_is_refused_when_it_is_opened(given, told, tmp_path):
+    Dataset(files(tmp_path / "in", table()), **COLUMNS)
+    with pytest.raises(ValueError, match=told):
+        Dataset(tmp_path / "in.nmar", **given)
+    assert Dataset(tmp_path / "in.nmar", **COLUMNS).n_observed == 400
+
+
+def test_row_groups_without_lines_do_not_give_two_pieces_one_number(tmp_path):
+    import pyarrow
+
+    os.makedirs(tmp_path / "in")
+    for k in range(2):
+        part = pyarrow.table({"row": np.arange(70) + 100 * k, "col": np.arange(70) % 3, "value": np.arange(70.0) + k})
+        with pq.ParquetWriter(tmp_path / "in" / f"{k}.parquet", part.schema) as file:
+            file.write_table(part.slice(0, 0))
+            file.write_table(part)
+    dataset = Dataset(tmp_path / "in")
+    assert dataset.n_observed == 140
+    assert dataset.to_cells().values.tolist() == [*np.arange(70.0), *(np.arange(70.0) + 1)]
+
+
+def test_ids_beyond_int64_in_some_pieces_only(tmp_path):
+    import pyarrow
+
+    os.makedirs(tmp_path / "in")
+    ids = np.array([2**62 + 1, 1, 2**63 + 1, 2**62 + 3], np.uint64)
+    for k in range(2):
+        some = slice(2 * k, 2 * k + 2)
+        part = pyarrow.table({"row": ids[some], "col": np.arange(2), "value": np.arange(4.0)[some]})
+        pq.write_table(part, tmp_path / "in" / f"{k}.parquet")
+    dataset = Dataset(tmp_path / "in")
+    assert dataset.row_ids.tolist() == sorted(ids.tolist())
+    assert dataset.to_cells().values.tolist() == [1.0, 0.0, 3.0, 2.0]
+
+
+def test_a_dataset_is_not_written_over(tmp_path):
+    cells = nmar.Cells.from_arrays([0, 1], [0, 1], [1.0, 2.0])
+    Dataset.from_cells(cells, tmp_path / "made")
+    with pytest.raises(ValueError, match="holds a dataset already"):
+        Dataset.from_cells(cells.map_values(lambda y: y + 1), tmp_path / "made")
+    assert Dataset(tmp_path / "made").to_cells().values.tolist() == [1.0, 2.0]
+
+
+def test_a_manifest_of_another_program_is_left_alone_and_a_damaged_one_named(tmp_path):
+    folder = files(tmp_path / "in", table())
+    for text in ('{"format": "something else"}', "[1, 2]"):
+        (tmp_path / "in" / "manifest.json").write_text(text)
+        assert Dataset(folder, **COLUMNS).n_observed == 400
+    path = tmp_path / "in.nmar" / "manifest.json"
+    path.write_text(path.read_text()[:100])
+    with pytest.raises(ValueError, match=r"manifest\.json' is damaged: .* build the dataset again"):
+        Dataset(tmp_path / "in.nmar")
+
+
+def test_options_of_a_file_system_may_be_dictionaries(tmp_path):
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    memory.put(str(files(tmp_path / "in", table())), "/options", recursive=True)
+    given = {"client_kwargs": {"endpoint": "here"}}
+    dataset = Dataset("memory://options", "memory://with-options", **COLUMNS, storage_options=given)
+    assert pickle.loads(pickle.dumps(dataset)).digest == dataset.digest
+    for folder in ("/options", "/with-options"):
+        memory.rm(folder, recursive=True)

@@ -111,3 +111,77 @@ def test_a_learned_shift_of_two_levels(cells, linkage):
     model = fit(cells, linkage=linkage(mean="shift", levels=2), max_iter=4)
     assert np.all(np.diff(model.bound_trace_) > 0)
     assert len(model.linkage_.shift) == 2 and model.linkage_.shift[0] == 0.0 != model.linkage_.shift[1]
+
+
+PATTERNS = {
+    "shape=0.0 of the pattern; give a number above 0": lambda: nmar.Pattern(3, shape=0.0),
+    "activity_rate=-1.0 of the pattern": lambda: nmar.Pattern(3, activity_rate=-1.0),
+    "activity_shape=nan of the pattern": lambda: nmar.Pattern(3, activity_shape=float("nan")),
+    "write prior='learned'": lambda: nmar.Pattern(3, learns=True),
+}
+
+
+@pytest.mark.parametrize("told", PATTERNS)
+def test_priors_of_a_pattern(cells, told):
+    with pytest.raises(ValueError, match=told):
+        fit(cells, factors=10, pattern=PATTERNS[told]())
+
+
+def test_a_prior_shape_that_would_be_replaced(cells):
+    with pytest.raises(ValueError, match=r"shape=0\.7 of the pattern and prior='paper'"):
+        fit(cells, factors=10, pattern=nmar.Pattern(3, shape=0.7), prior="paper")
+
+
+def test_a_solver_that_does_not_exist_beside_a_thinned_linkage(cells):
+    with pytest.raises(ValueError, match="solver='newton'; use one of"):
+        fit(cells, solver="newton", linkage=None, starts=None)
+
+
+PLACES = {
+    r"memory='1GB' is for a Dataset": lambda cells: {"X": cells, "memory": "1GB"},
+    r"scratch='here' is for executor='dask'": lambda cells: {"X": cells, "scratch": "here"},
+}
+
+
+@pytest.mark.parametrize("told", PLACES)
+def test_where_a_fit_of_cells_in_memory_runs(cells, told):
+    with pytest.raises(ValueError, match=told):
+        nmar.CCPF(nmar.Factorization(2), **COMMON).fit(**PLACES[told](cells))
+
+
+@pytest.mark.parametrize("given", [{"memory": "1GB"}, {"executor": "dask"}])
+def test_streams_and_warm_fits_run_here(cells, given, tmp_path):
+    told = "leave (memory='1GB'|executor, client and scratch) out"
+    with pytest.raises(ValueError, match=f"a stream of batches .* {told}"):
+        nmar.CCPF(nmar.Factorization(2), **COMMON, solver="minibatch").fit(iter([cells]), **given)
+    dataset = nmar.Dataset.from_cells(cells, tmp_path / "cells")
+    going_on = nmar.CCPF(nmar.Factorization(2), **COMMON, warm_start=True).fit(cells)
+    with pytest.raises(ValueError, match=f"warm_start=True .* {told}"):
+        going_on.fit(dataset, **given)
+
+
+@pytest.mark.parametrize("name", ["valid", "hidden"])
+def test_held_out_cells_on_disk(cells, name, tmp_path):
+    dataset = nmar.Dataset.from_cells(cells, tmp_path / "cells")
+    with pytest.raises(ValueError, match=rf"{name} is a Dataset, .* give {name}\.to_cells\(\)"):
+        nmar.CCPF(nmar.Factorization(2), **COMMON).fit(cells, **{name: dataset})
+
+
+def test_cells_named_twice_are_not_imputed_twice(model):
+    with pytest.raises(ValueError, match="cells names a cell twice"):
+        model.impute(2, cells=([1, 1], [2, 2]))
+    with pytest.raises(ValueError, match="rows names a row twice"):
+        model.impute(2, rows=[1, 1])
+
+
+def test_replicates_of_a_check(cells, model):
+    with pytest.raises(ValueError, match="replicates=0; give a whole number of at least 2"):
+        nmar.check(model, cells, replicates=0)
+
+
+def test_weights_that_are_all_zero(cells, model):
+    nothing = cells.with_weights(np.zeros(len(cells)))
+    with pytest.raises(ValueError, match="weights of the cells are all 0"):
+        fit(nothing)
+    with pytest.raises(ValueError, match="weights of the cells are all 0"):
+        model.log_likelihood(nothing)

@@ -192,3 +192,20 @@ def test_lines_that_were_folded_in_leave_the_others_as_they_are(wide):
     model, cells = wide
     folded = model.fold_in(cells.take_rows([0, 1]))
     assert folded.impute(2, seed=0).sweeps == 0
+
+
+def test_bends_are_tried_with_the_cells_hidden_that_were_hidden_from_the_fit():
+    cells, _ = nmar.simulate((40, 20), nmar.Effects("rows"), nmar.Linear(0.3), density=0.4, seed=0)
+    train, away, test = cells.split(test=0.2, valid=0.2, seed=0)
+    fixed = nmar.CCPF(nmar.Effects("rows"), nmar.Linear(0.3, learn=False), **SETTINGS)
+    found = fixed.fit(train, hidden=away).linkage_sensitivity([0.3], test)
+    by_hand = fixed.fit(train, hidden=away.concat(test))
+    assert found.log_likelihood[0] == by_hand.log_likelihood(test)
+
+
+def test_shifted_counts_of_trials_stay_among_the_trials():
+    data = nmar.Constant("binomial", trials=3)
+    cells, _ = nmar.simulate((30, 12), data, "ignorable", density=0.5, dispersion=3, seed=0)
+    model = nmar.CCPF(data, "ignorable", **SETTINGS).fit(cells)
+    for shift, end in ((9.0, 3.0), (-9.0, 0.0)):
+        assert np.all(model.impute(2, seed=0).shifted(shift).values == end)

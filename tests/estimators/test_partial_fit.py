@@ -172,3 +172,16 @@ def test_scikit_learn_callbacks_are_told_of_every_sweep_and_can_stop():
     assert callback.told[0] == "setup"
     assert callback.told[-1] == "teardown"
     assert callback.told.count("sweep") == 3
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+def test_factors_that_were_switched_off_wake_beside_covariates(covariance):
+    """Lines keep their covariates when a dead factor is started anew."""
+    cells, _ = nmar.simulate((40, 20), nmar.Effects("both"), density=0.4, seed=0)
+    known = np.arange(80.0).reshape(40, 2) % 7
+    data = nmar.Factorization(4, covariance=covariance, rows=known)
+    model = nmar.CCPF(data, "ignorable", factors=2, max_iter=60, tol=0.0, random_state=0).fit(cells)
+    asleep = model.posterior_.state.shared.data.variance[1][:4].min()
+    model.partial_fit(cells, sweeps=3)
+    assert asleep < 1e-3
+    assert model.covariate_effects_["rows"].mean.shape[1] == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import signal
 import subprocess
@@ -9,10 +10,14 @@ import sys
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from problems_fit import SETTINGS, cells_of, same
+from sklearn.linear_model import Ridge
 
 import nmar
+from nmar.fit.checkpoint import fingerprint
+from nmar.fit.options import Options
 from nmar.fit.solvers.entrywise import Entrywise
 from nmar.fit.solvers.schedule import Minibatch
 
@@ -177,3 +182,59 @@ def test_killed_again_and_again_it_ends_with_the_same_model(solver, tmp_path):
     one, other = (nmar.load(folder / "model.nmar") for folder in (whole, broken))
     assert same(one.posterior_.state, other.posterior_.state)
     assert np.array_equal(one.bound_trace_, other.bound_trace_)
+
+
+TABLE = np.arange(2400.0).reshape(600, 4)
+FRAME = pd.DataFrame({"age": np.arange(600.0), "kind": ["a", "b", None] * 200}, index=pd.Index(range(600), name="id"))
+
+
+def changed(array):
+    """The same but for a number in the middle, which ``repr`` does not show."""
+    made = np.array(array, copy=True)
+    made[300, 1] += 1.0
+    return made
+
+
+APART = {
+    "covariates of the data": [nmar.Factorization(2, rows=x) for x in (TABLE, changed(TABLE), FRAME, None)],
+    "frames": [nmar.Effects("rows", rows=x) for x in (FRAME, FRAME.assign(kind="a"), FRAME.set_axis(range(1, 601)))],
+    "regressions": [nmar.Regression(x, "cols") for x in (TABLE, changed(TABLE))],
+    "regressors": [nmar.Regressor(Ridge(a), row_features=x) for a in (1.0, 2.0) for x in (TABLE, changed(TABLE))],
+    "mixtures": [nmar.Mixture(2, rows=x) for x in (TABLE, changed(TABLE), None)],
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_fingerprints_tell_data_models_apart_by_their_covariates(name):
+    found = [fingerprint(Options(data=data)) for data in APART[name]]
+    again = [fingerprint(Options(data=data)) for data in copy.deepcopy(APART[name])]
+    assert len(set(found)) == len(found) and found == again
+
+
+def test_fingerprints_tell_weights_targets_and_patterns_apart():
+    cells = nmar.Cells.from_arrays([0, 0, 1], [0, 1, 1], [1.0, 2.0, 3.0])
+    heavy = cells.with_weights([1.0, 2.0, 1.0])
+    settings = [{"target": "all"}, {"target": "all", "propensity": np.full(3, 0.5)}, {"pattern": nmar.Pattern(10)}]
+    settings += [{"pattern": nmar.Pattern(10, rows=x)} for x in (TABLE, changed(TABLE))]
+    found = [fingerprint(Options(**given), cells) for given in ({}, *settings)] + [fingerprint(Options(), heavy)]
+    assert len(set(found)) == len(found)
+
+
+def test_a_fingerprint_is_that_of_another_process():
+    class Plain:
+        def fit(self, X, y, sample_weight=None): ...
+
+        def predict(self, X): ...
+
+    one, other = (fingerprint(Options(data=nmar.Regressor(Plain(), row_features=TABLE))) for _ in range(2))
+    assert one == other
+
+
+def test_a_fit_with_other_covariates_does_not_go_on_from_a_checkpoint(tmp_path, caplog):
+    cells = cells_of(SETTINGS["full"])
+    known = np.arange(2.0 * cells.shape[0]).reshape(-1, 2) % 5
+    for x in (known, known[::-1]):
+        with caplog.at_level(logging.WARNING, logger="nmar"):
+            model = nmar.CCPF(nmar.Effects("rows", rows=x), "ignorable", factors=2, max_iter=3, tol=0.0, random_state=0)
+            model.fit(cells, checkpoint=tmp_path, every=1, resume=True)
+    assert "belongs to a fit of other cells or with other options" in caplog.text

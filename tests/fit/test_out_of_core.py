@@ -174,3 +174,20 @@ def test_a_stream_of_batches_comes_from_a_dataset(tmp_path):
     settings = {"solver": nmar.Minibatch(passes=2), "starts": None}
     found = model("full", **settings).fit(lambda: dataset.batches(100))
     assert found.n_iter_ == 2 and found.posterior_.cols == cells.cols
+
+
+@pytest.mark.parametrize("bounds", ["auto", (0.0, 6.0), (0.0, 6.0, 0.5)])
+def test_bounds_of_cells_on_disk_are_those_of_cells_in_memory(bounds, tmp_path):
+    rng = np.random.default_rng(0)
+    cells = nmar.Cells.from_dense(np.where(rng.random((30, 20)) < 0.5, rng.integers(1, 11, (30, 20)) / 2, np.nan))
+    given = dict(factors=2, max_iter=2, tol=0.0, random_state=0, bounds=bounds)
+    stored = nmar.Dataset.from_cells(cells, tmp_path / "cells")
+    one, other = (nmar.CCPF(nmar.Effects("both"), "ignorable", **given).fit(part) for part in (cells, stored))
+    assert one.posterior_.law.support == other.posterior_.law.support is not None
+
+
+def test_a_value_outside_the_bounds_is_refused_on_disk_too(tmp_path):
+    cells = nmar.Cells.from_arrays([0, 0, 1, 1], [0, 1, 0, 1], [1.0, 2.0, 3.0, 9.0], shape=(3, 2))
+    stored = nmar.Dataset.from_cells(cells, tmp_path / "cells")
+    with pytest.raises(ValueError, match="but a value is 9"):
+        nmar.CCPF(nmar.Effects("both"), "ignorable", factors=2, bounds=(1.0, 5.0)).fit(stored)

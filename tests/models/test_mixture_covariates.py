@@ -311,3 +311,17 @@ def refused(**given):
     given = {name: pandas.DataFrame(x) if isinstance(x, dict) else x for name, x in given.items()}
     cells = nmar.Cells.from_arrays([0, 0, 1], [0, 1, 1], [1.0, 2.0, 3.0], (2, 2))
     nmar.CCPF(nmar.Mixture(2, **given), "ignorable", factors=1, random_state=0).fit(cells)
+
+
+@pytest.mark.parametrize("sweeps", [0, 3])
+@pytest.mark.parametrize("known", [("rows",), ("cols",), ("rows", "cols")])
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_joint_draws_of_mixtures_keep_their_covariates(family, known, sweeps):
+    if family == "poisson" and "cols" in known:
+        return  # refused: gamma profiles
+    plain = nmar.Mixture(2, family=family)
+    cells, _ = nmar.simulate((30, 12), plain, "ignorable", density=0.6, seed=0)
+    given = {"rows": np.arange(30.0)[:, None] % 7, "cols": np.arange(12.0)[:, None] % 5}
+    data = nmar.Mixture(2, family=family, **{name: given[name] for name in known})
+    model = nmar.CCPF(data, "linear", factors=2, max_iter=5, tol=0.0, random_state=0, n_jobs=1).fit(cells)
+    assert np.isfinite(model.impute(2, seed=0, sweeps=sweeps).values).all()

@@ -273,3 +273,49 @@ def test_strange_covariates_are_refused(known, message):
     given = pandas.DataFrame(known) if isinstance(known, dict) else known
     with pytest.raises(ValueError, match=message):
         nmar.CCPF(nmar.PatternOnly(), pattern=nmar.Pattern(1, rows=given)).fit(cells)
+
+
+def test_a_draw_of_the_pattern_leaves_covariates_as_they_are(both):
+    """Levels stay, factors and effects are drawn, and a product of levels is the same for all lines that have them."""
+    known = both.posterior_
+    for axis, side in enumerate(known.state.sides):
+        law = known.law.pattern_of(known.state.shared, axis)
+        at, found = law.blocks, law.drawn(side.pattern, np.random.default_rng(0)).weights.mean
+        levels = side.pattern.weights.alpha[:, at.own]
+        np.testing.assert_array_equal(found[:, at.own], levels)
+        assert not np.isclose(found[:, at.factors], side.pattern.weights.mean[:, at.factors], rtol=1e-6, atol=0.0).any()
+        if law.leads:
+            np.testing.assert_array_equal(found[:, at.cross], levels)
+        else:
+            for level in np.unique(levels, axis=0):
+                lines = found[(levels == level).all(axis=1)][:, at.cross]
+                assert len(lines) > 1 and np.ptp(lines, axis=0).max() == 0.0 and lines.min() > 0.0
+
+
+def test_draws_of_the_pattern_have_the_mean_of_the_posterior(both):
+    known, n = both.posterior_, 400
+    rng = np.random.default_rng(1)
+    laws = [known.law.pattern_of(known.state.shared, axis) for axis in (0, 1)]
+    drawn = [
+        [law.drawn(s.pattern, rng).weights.mean for law, s in zip(laws, known.state.sides, strict=True)]
+        for _ in range(n)
+    ]
+    rates = np.array([np.sum(u[:5] * v[:5], axis=1) for u, v in drawn])
+    exact = known.rates(np.arange(5), np.arange(5))
+    assert np.all(np.abs(rates.mean(axis=0) - exact) < 4.5 * rates.std(axis=0) / np.sqrt(n))
+
+
+def test_a_check_finds_no_misfit_in_a_pattern_of_covariates(problem, both):
+    found = nmar.check(both, problem[4], train=problem[4], replicates=50)
+    assert found.misfits == ()
+
+
+def test_factors_of_the_pattern_are_those_that_were_asked_for(both):
+    for found in (both.row_pattern_, both.col_pattern_):
+        assert found.names == ("factor 1",) and found.mean.shape[1] == 1
+
+
+@pytest.mark.parametrize("linkage", ["ignorable", "linear"])
+def test_imputations_of_a_model_with_covariates_of_the_pattern(problem, linkage):
+    model = fitted(problem, data=nmar.Effects("both"), linkage=linkage, max_iter=5, tol=0.0)
+    assert np.isfinite(model.impute(2, seed=0, rows=["u0", "u1"]).values).all()

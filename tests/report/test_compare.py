@@ -231,3 +231,23 @@ def test_score_of_unknown_ids_is_that_of_the_prior_line(comparison: Comparison) 
     known = np.array([-0.5, 0.5])  # by rows
     rows, cols = np.array([0, posterior.rows.size]), np.array([posterior.cols.size, 1])
     np.testing.assert_allclose(score(posterior, new).predictive, log_density(law, rows, cols, known), rtol=1e-12)
+
+
+def test_all_fits_have_the_pattern_that_is_given(linked: nmar.Cells) -> None:
+    known = np.arange(linked.shape[0])[:, None] % 3
+    pattern = nmar.Pattern(2, rows=known)
+    found = nmar.compare(linked, "effects:rows", ["linear"], seeds=1, max_iter=2, pattern=pattern)
+    for entries in found.entries.values():
+        law = entries[0].fitted.posterior.law.pattern
+        assert law.factors == 2 and law.designs[0].x.shape[1] == 3
+    assert found.setting.factors == 2
+    assert "pattern=nmar.Pattern(2, rows=…)" in found.verdict.line
+    with pytest.raises(ValueError, match="factors=3 and pattern="):
+        nmar.compare(linked, "effects:rows", ["linear"], factors=3, pattern=pattern)
+
+
+def test_effects_with_and_without_covariates_are_two_models(linked: nmar.Cells) -> None:
+    known = np.arange(2.0 * linked.shape[0]).reshape(-1, 2) % 5
+    models = [nmar.Effects("rows"), nmar.Effects("rows", rows=known)]
+    found = nmar.compare(linked, models, ["linear"], False, False, seeds=1, factors=2, max_iter=2)
+    assert {row.data for row in found.rows} == {"effects:rows", "effects:rows+covariates"}

@@ -52,3 +52,10 @@ def test_arrays_are_pooled_one_by_one():
 def test_errors_name_what_is_wrong(given, says):
     with pytest.raises(ValueError, match=says):
         nmar.pool(*given)
+
+
+def test_an_estimate_that_is_no_number_is_refused():
+    with pytest.raises(ValueError, match="estimates holds nan"):
+        nmar.pool([1.0, np.nan], [1.0, 1.0])
+    with pytest.raises(ValueError, match="variances holds nan"):
+        nmar.pool([1.0, 2.0], [1.0, np.nan])

@@ -27,6 +27,12 @@ def check_duplicates_policy(duplicates: str) -> None:
         raise ValueError(f"duplicates={duplicates!r} is not a policy; use 'error', 'last', 'mean' or 'sum'")
 
 
+def check_weights_policy(duplicates: str) -> None:
+    """Refuse a mean of cells that count differently often."""
+    if duplicates == "mean":
+        raise ValueError("duplicates='mean' and weights cannot be combined; average the cells before, or use 'last'")
+
+
 def check_lengths(**arrays: NDArray[Any]) -> None:
     """Refuse empty input and arrays that are not of one length."""
     lengths = {name: len(array) for name, array in arrays.items()}

@@ -131,10 +131,7 @@ class Cells:
         if weights is None:
             return cls(by_row, rows, cols)
         build.check_lengths(value=values, weight=weights)
-        if duplicates == "mean":
-            raise ValueError(
-                "duplicates='mean' and weights cannot be combined; average the cells before, or use 'last'"
-            )
+        build.check_weights_policy(duplicates)
         return cls(by_row, rows, cols, build.compress(row, col, weights, rows, cols, duplicates).values)
 
     @classmethod

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.axis import Axis
-from nmar.data.ids import as_ids
+from nmar.data.ids import as_ids, is_missing
 
 Array = NDArray[Any]
 
@@ -46,10 +46,9 @@ class Design:
         where = self.ids.positions(axis.ids, unknown="prior")
         absent = axis.ids[where < 0]
         if len(absent):
-            few = ", ".join(repr(one) for one in absent[:3].tolist())
             warnings.warn(
-                f"{argument} has no line for {len(absent)} of {len(axis)} ids, {few}{' …' if len(absent) > 3 else ''};"
-                " they get the mean covariates",
+                f"{argument} has no line for {len(absent)} of {len(axis)} ids, {_some(absent)}; they get the mean"
+                " covariates",
                 UserWarning,
                 stacklevel=4,
             )
@@ -76,6 +75,11 @@ class Design:
         return self.ids.positions(ids, unknown="prior") >= 0
 
 
+def _some(ids: Array) -> str:
+    """The first ids."""
+    return ", ".join(repr(one) for one in ids[:3].tolist()) + (" …" if len(ids) > 3 else "")
+
+
 def design(covariates: Any, axis: Axis, argument: str) -> Design:
     """The covariates of an axis as numbers.
 
@@ -96,7 +100,16 @@ def read_columns(covariates: Any, axis: Axis, argument: str) -> tuple[Axis | Non
             raise ValueError(f"{argument} has shape {covariates.shape}; give one line for each id and a column each")
         return None, {f"x{k}": covariates[:, k] for k in range(covariates.shape[1])}
     ids, columns = _frame(covariates, axis, argument)
-    return Axis.from_ids(ids), columns
+    try:
+        known = Axis.from_ids(ids)
+    except ValueError as error:
+        raise ValueError(f"{argument}: {error}; give one line for each id") from None
+    if len(known) and len(axis) and not (known.positions(axis.ids, unknown="prior") >= 0).any():
+        raise ValueError(
+            f"{argument} has no line for any id of the matrix: those are {_some(axis.ids)} and its own are"
+            f" {_some(known.ids)} (1 and '1' differ); give the ids of the matrix"
+        )
+    return known, columns
 
 
 def _frame(frame: Any, axis: Axis, argument: str) -> tuple[Array, dict[str, Array]]:
@@ -163,8 +176,8 @@ def _column(name: str, column: Array, argument: str) -> list[tuple[str, Array]]:
 
 
 def missing_entries(column: Array) -> NDArray[np.bool_]:
-    """Which entries are None or NaN."""
-    return np.array([one is None or one != one for one in column.tolist()], np.bool_)
+    """Which entries are None, NaN, NaT or pandas' NA."""
+    return np.array([is_missing(one) for one in column.tolist()], np.bool_)
 
 
 def is_numeric(column: Array) -> bool:

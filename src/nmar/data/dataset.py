@@ -19,7 +19,7 @@ from nmar.data.axis import Axis
 from nmar.data.cells import Cells
 from nmar.data.compressed import Compressed, index_dtype
 from nmar.data.ingest import plan
-from nmar.data.manifest import AXES, NAME, Manifest, check_file, known_manifest, pack_axis, read_manifest, unpack_axis
+from nmar.data.manifest import AXES, NAME, Manifest, check_file, find_manifest, known_manifest, pack_axis, unpack_axis
 from nmar.data.shards import Plan, Tell, run_build, write_lines
 from nmar.data.storage import Storage, as_array, find_files, is_remote
 from nmar.data.stored import NeedsMemory, StoredArray, StoredLines
@@ -86,20 +86,26 @@ class Dataset(Cells):
     ) -> None:
         options = tuple(sorted((storage_options or {}).items()))
         build.check_duplicates_policy(duplicates)
+        if weight is not None:
+            build.check_weights_policy(duplicates)
         here = Storage(os.fspath(path).rstrip("/") or "/", options)
-        if here.exists(NAME):
-            self._open(here, read_manifest(here))
+        wanted = Wanted(row, col, value, weight)
+        built = find_manifest(here)
+        if built is not None:
+            _check_opened(here.url, built, wanted, duplicates, store)
+            self._open(here, built)
             return
         target = Storage(_store(os.fspath(path), store), options if store is None or is_remote(str(store)) else ())
         files = find_files(os.fspath(path), options)
         if not files:
             raise FileNotFoundError(f"path={os.fspath(path)!r}: no Parquet file there; check the spelling")
-        source = plan(files, Wanted(row, col, value, weight), options)
-        if target.exists(NAME):
-            found = read_manifest(target)
+        source = plan(files, wanted, options)
+        found = find_manifest(target)
+        if found is not None:
             if found.source != {**source.identity, "duplicates": duplicates}:
                 raise ValueError(
-                    f"store={target.url!r} holds a dataset of another source; remove it, or give another folder"
+                    f"store={target.url!r} holds a dataset of another source, or of files that have changed since;"
+                    f" remove it, give another folder, or open it as it is: nmar.Dataset({target.url!r})"
                 )
             self._open(target, found)
             return
@@ -119,6 +125,11 @@ class Dataset(Cells):
     def from_cells(cls, cells: Cells, store: str | os.PathLike[str]) -> Dataset:
         """Write cells that are in memory as a dataset, for a cluster say.
 
+        Parameters
+        ----------
+        cells : cells in memory
+        store : folder; one that holds a dataset is refused
+
         Examples
         --------
         >>> import tempfile, nmar
@@ -127,6 +138,8 @@ class Dataset(Cells):
         3
         """
         storage = Storage(os.fspath(store))
+        if storage.exists(NAME):
+            raise ValueError(f"store={storage.url!r} holds a dataset already; remove it, or give another folder")
         files: dict[str, Any] = {}
         starts = []
         for axis in (0, 1):
@@ -291,6 +304,21 @@ def _opened(storage: Storage, digest: str, changed: tuple[Any, bool] = (None, Fa
     made = Dataset.__new__(Dataset)
     made._open(storage, known_manifest(storage, digest), changed)
     return made
+
+
+def _check_opened(
+    path: str, built: Manifest, wanted: Wanted, duplicates: str, store: str | os.PathLike[str] | None
+) -> None:
+    """Refuse what a dataset that is there already was not built with."""
+    remedy = "leave it out, or give the Parquet files and another store"
+    if store is not None and os.fspath(store).rstrip("/") != path:
+        raise ValueError(f"path={path!r} is a dataset already, not its source: store={os.fspath(store)!r} says nothing")
+    if duplicates not in ("error", built.source.get("duplicates")):
+        raise ValueError(f"path={path!r} is built already, and not with duplicates={duplicates!r}; {remedy}")
+    known = dict(zip(("row", "col", "value", "weight"), built.source.get("columns", ()), strict=False))
+    for name, given in wanted.given().items():
+        if given != known.get(name):
+            raise ValueError(f"path={path!r} is built already, and not with {name}={given!r}; {remedy}")
 
 
 def _store(path: str, store: str | os.PathLike[str] | None) -> str:

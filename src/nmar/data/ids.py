@@ -88,9 +88,9 @@ def _distinct_objects(array: NDArray[Any]) -> tuple[NDArray[Any], Positions]:
         found = list(dict.fromkeys(listed))
     except TypeError as error:
         raise ValueError(f"ids must be hashable ({error}); use integers, strings or tuples") from None
-    missing = sum(_is_missing(value) for value in found)
+    missing = sum(is_missing(value) for value in found)
     if missing:
-        places = [place for place, value in enumerate(listed) if _is_missing(value)]
+        places = [place for place, value in enumerate(listed) if is_missing(value)]
         raise _missing_ids(len(places), places[0])
     with contextlib.suppress(TypeError):  # mixed kinds cannot be compared: order of first appearance
         found = sorted(found)
@@ -138,7 +138,8 @@ def _check_no_missing(array: NDArray[Any]) -> None:
             raise _missing_ids(int(bad.sum()), int(bad.argmax()))
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT or pandas' NA."""
     # pandas.NA and NaT are recognised by name, because pandas need not be installed.
     return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 

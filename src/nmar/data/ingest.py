@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from nmar.data import build
 from nmar.data.axis import Axis
 from nmar.data.compact import compact
+from nmar.data.compressed import index_dtype
 from nmar.data.manifest import pack_axis, unpack_axis
-from nmar.data.storage import Storage, as_array, filesystem, is_remote
+from nmar.data.storage import Storage, as_array, filesystem, is_remote, version_of
 from nmar.data.tables import Wanted, arrow_array, parquet_library
 
 Array = NDArray[Any]
@@ -50,7 +51,7 @@ class Source:
     ----------
     pieces : of all files, in order
     columns : names of the row, column and value columns and, where there is one, of the weights
-    identity : names, lengths and columns of the files, by which a build that goes on knows them again
+    identity : names, lengths, times and columns of the files, by which a build that goes on knows them again
     """
 
     pieces: tuple[Piece, ...]
@@ -89,24 +90,27 @@ def plan(files: Sequence[str], wanted: Wanted, options: tuple[tuple[str, Any], .
                     f" {dict(zip(*first, strict=True))}; give files of one kind"
                 )
             sizes = [meta.row_group(k).num_rows for k in range(meta.num_row_groups)]
-        told.append([file, sizes])
-        pieces += _cut(file, sizes, len(pieces))
+        told.append([file, sizes, version_of(file, options)])
+        pieces += _cut(file, sizes)
     if first is None or not any(piece.lines for piece in pieces):
         raise ValueError("the source has no lines (empty input); at least one observed cell is needed")
-    return Source(tuple(pieces), first[0], {"files": told, "columns": list(first[0])}, options)
+    numbered = tuple(replace(piece, number=number) for number, piece in enumerate(pieces))
+    return Source(numbered, first[0], {"files": told, "columns": list(first[0])}, options)
 
 
-def _cut(file: str, sizes: list[int], before: int) -> list[Piece]:
+def _cut(file: str, sizes: list[int]) -> list[Piece]:
+    """Pieces of one file, not numbered yet; row groups without lines are left out."""
     made: list[Piece] = []
     groups: list[int] = []
+    lines = 0
     for group, size in enumerate(sizes):
-        if groups and sum(sizes[g] for g in groups) + size > PIECE:
-            made.append(Piece(before + len(made), file, tuple(groups), sum(sizes[g] for g in groups)))
-            groups = []
-        groups.append(group)
-    if groups:
-        made.append(Piece(before + len(made), file, tuple(groups), sum(sizes[g] for g in groups)))
-    return [piece for piece in made if piece.lines]
+        if groups and lines + size > PIECE:
+            made.append(Piece(0, file, tuple(groups), lines))
+            groups, lines = [], 0
+        if size:
+            groups.append(group)
+            lines += size
+    return [*made, Piece(0, file, tuple(groups), lines)] if groups else made
 
 
 def make_piece(source: Source, piece: Piece, storage: Storage) -> None:
@@ -165,12 +169,14 @@ class Placed:
 
     Attributes
     ----------
+    values, columns : dtypes of the values, and of the places of the columns
     cells : (shards + 1) where the cells of each shard of rows begin in the piece
     lines : (shards + 1) the same for its rows
     """
 
     piece: Piece
     values: str
+    columns: np.dtype[Any]
     cells: NDArray[np.int64]
     lines: NDArray[np.int64]
 
@@ -185,10 +191,8 @@ class Placed:
 
         places = read("rowmap", np.int64, first, last)
         row = np.repeat(places, np.diff(read("indptr", np.int64, first, last + 1)))
-        columns = as_array(storage.read(self.piece.name("colmap")), np.int64)
-        col = columns[read("col", np.int32, start, stop)]
         weights = read("weights", np.float64, start, stop) if weighted else np.empty(0)
-        return row, col, read("values", self.values, start, stop), weights
+        return row, read("placed", self.columns, start, stop), read("values", self.values, start, stop), weights
 
 
 def join_axes(pieces: Sequence[Piece], storage: Storage, kind: str) -> Axis:
@@ -197,24 +201,35 @@ def join_axes(pieces: Sequence[Piece], storage: Storage, kind: str) -> Axis:
     for piece in pieces:
         held.append(unpack_axis(storage.read(piece.name(kind))).ids)
         if sum(map(len, held)) > 4 * PIECE:
-            held = [Axis.from_values(np.concatenate(held))[0].ids]
-    return Axis.from_values(np.concatenate(held))[0]
+            held = [_distinct(held)]
+    return Axis.from_values(_distinct(held))[0]
+
+
+def _distinct(held: list[Array]) -> Array:
+    """The distinct ids of several axes, sorted."""
+    if {array.dtype for array in held} == {np.dtype(np.int64), np.dtype(np.uint64)}:
+        held = [array.astype(np.uint64) for array in held]  # NumPy would make floats of both, which do not hold them
+    return Axis.from_values(np.concatenate(held))[0].ids
 
 
 def place(piece: Piece, storage: Storage, rows: Axis, cols: Axis) -> tuple[Array, Array, Array, Array]:
-    """Write where a piece's ids lie on the axes; those places and the number of cells of each, rows then columns."""
+    """Write where a piece's rows and the columns of its cells lie on the axes.
+
+    Leaves the places of its ids and the number of cells of each, rows then columns.
+    """
     row_map = rows.positions(unpack_axis(storage.read(piece.name("rows"))).ids)
     col_map = cols.positions(unpack_axis(storage.read(piece.name("cols"))).ids)
     storage.write(piece.name("rowmap"), row_map)
-    storage.write(piece.name("colmap"), col_map)
+    columns = as_array(storage.read(piece.name("col")), np.int32)
+    storage.write(piece.name("placed"), col_map.astype(index_dtype(len(cols)))[columns])
     degree = np.diff(as_array(storage.read(piece.name("indptr")), np.int64))
     return row_map, degree, col_map, as_array(storage.read(piece.name("counts")), np.int64)
 
 
-def placed(piece: Piece, storage: Storage, bounds: NDArray[np.int64]) -> Placed:
+def placed(piece: Piece, storage: Storage, bounds: NDArray[np.int64], cols: Axis) -> Placed:
     """Where the shards of rows, which begin at ``bounds``, begin in a piece."""
     described = json.loads(storage.read(piece.name("json")).decode())
     row_map = as_array(storage.read(piece.name("rowmap")), np.int64)
     indptr = as_array(storage.read(piece.name("indptr")), np.int64)
     lines = np.searchsorted(row_map, bounds).astype(np.int64)
-    return Placed(piece, described["values"], indptr[lines], lines)
+    return Placed(piece, described["values"], np.dtype(index_dtype(len(cols))), indptr[lines], lines)

@@ -81,11 +81,20 @@ def shard_name(axis: int, shard: int, kind: str) -> str:
     return f"by{axis}/{shard:05d}.{kind}"
 
 
-def read_manifest(storage: Storage) -> Manifest:
-    """The manifest of a folder."""
-    record = json.loads(storage.read(NAME).decode())
-    if record.pop("format", None) != FORMAT:
-        raise ValueError(f"path={storage.path(NAME)!r} is not the manifest of a dataset")
+def find_manifest(storage: Storage) -> Manifest | None:
+    """The manifest of a folder; None where there is none, or another program's."""
+    if not storage.exists(NAME):
+        return None
+    try:
+        record = json.loads(storage.read(NAME).decode())
+    except ValueError as error:
+        raise ValueError(
+            f"file {storage.path(NAME)!r} is damaged: {error}; restore it, or build the dataset again"
+        ) from None
+    return _manifest(record, storage) if isinstance(record, dict) and record.pop("format", None) == FORMAT else None
+
+
+def _manifest(record: dict[str, Any], storage: Storage) -> Manifest:
     if record.pop("version") > VERSION:
         raise ValueError(f"path={storage.path(NAME)!r} was written by a newer nmar; upgrade to read it")
     rows, cols = record["starts"]
@@ -99,8 +108,8 @@ def read_manifest(storage: Storage) -> Manifest:
 @lru_cache(maxsize=4)
 def known_manifest(storage: Storage, digest: str) -> Manifest:
     """The manifest of a folder that another process has opened, which must not have changed since."""
-    found = read_manifest(storage)
-    if found.digest != digest:
+    found = find_manifest(storage)
+    if found is None or found.digest != digest:
         raise ValueError(f"the dataset {storage.url!r} is another one here; give every worker the same folder")
     return found
 

@@ -62,7 +62,7 @@ def run_build(plan: Plan) -> Manifest:
         degree[row_map] += row_degree
         counts[col_map] += col_counts
     bounds = bounds_of(degree), bounds_of(counts)
-    known = [placed(piece, plan.storage, bounds[0]) for piece in pieces]
+    known = [placed(piece, plan.storage, bounds[0], cols) for piece in pieces]
     wide = plan.duplicates in ("mean", "sum") or any(np.dtype(part.values) == np.float64 for part in known)
     maker = ShardMaker(plan, (rows, cols), bounds, known, np.dtype(np.float64 if wide else np.float32))
     _each(plan, "rows", maker.rows, range(len(bounds[0]) - 1))

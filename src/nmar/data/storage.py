@@ -11,7 +11,7 @@ import glob
 import os
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,14 @@ def find_files(path: str, options: tuple[tuple[str, Any], ...] = ()) -> list[str
     return sorted(glob.glob(pattern or os.path.join(path, "**", "*.parquet"), recursive=True))
 
 
+def version_of(path: str, options: tuple[tuple[str, Any], ...] = ()) -> list[Any]:
+    """What tells a file from another one that takes its place: length and time, or what its file system says."""
+    if is_remote(path):
+        return [str(filesystem(path, options).ukey(path))]
+    found = os.stat(path)
+    return [found.st_size, found.st_mtime_ns]
+
+
 @dataclass(frozen=True)
 class Storage:
     """One folder of files.
@@ -58,7 +66,7 @@ class Storage:
     """
 
     url: str
-    options: tuple[tuple[str, Any], ...] = ()
+    options: tuple[tuple[str, Any], ...] = field(default=(), hash=False)  # some are dictionaries
 
     @property
     def remote(self) -> bool:

@@ -43,7 +43,8 @@ def store_factors(model: CCPF, adata: Any, key: str = "nmar") -> None:
                 f"adata: none of its {('obs_names', 'var_names')[axis]} is known to the model, e.g. {names[0]!r};"
                 " fit the model to this AnnData, or rename them"
             )
-        parts = {"": loadings(known, axis), "_pattern": known.state.sides[axis].pattern.weights.mean}
+        pattern = known.law.pattern.factors_of(known.state.sides[axis].pattern).mean
+        parts = {"": loadings(known, axis), "_pattern": pattern}
         for suffix, factors in parts.items():
             found = np.asarray(factors, np.float64)[places]
             found[places < 0] = np.nan

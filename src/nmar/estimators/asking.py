@@ -125,6 +125,8 @@ class Asking:
             return self._streamed(cells, plugin, unknown, target)
         each = self.log_density(cells, plugin, unknown, target)
         weights = cells.weights if isinstance(cells, Cells) else None
+        if weights is not None and not per_cell and not np.any(weights):
+            raise ValueError("weights of the cells are all 0, and so there is no mean; give some a weight above 0")
         return each if per_cell else float(np.average(each, weights=weights))
 
     def _streamed(self, cells: Dataset, plugin: bool, unknown: Unknown, target: Target) -> float:

@@ -285,6 +285,7 @@ class CCPF(
         if is_stream(X):
             if any(part is not None for part in (valid, hidden, checkpoint)):
                 raise ValueError("a stream takes no valid, hidden or checkpoint; fit Cells for those")
+            where.check_here("a stream of batches", memory)
             if options.target == "all":
                 raise ValueError("a stream cannot be weighed for target='all', which needs all cells; fit Cells")
             if not (options.solver == "minibatch" or isinstance(options.solver, Minibatch)):
@@ -292,8 +293,11 @@ class CCPF(
             return self._learn(lambda: train_stream(X, options, control), None, on_interrupt)
         warm = self.warm_start and hasattr(self, "posterior_")
         cells = where.stored(self._read(X, first=not warm))
-        judging, away = (None if part is None else self._read(part) for part in (valid, hidden))
+        judging, away = (self._held_out(name, part) for name, part in (("valid", valid), ("hidden", hidden)))
+        if cells.in_memory and memory is not None:
+            raise ValueError(f"memory={memory!r} is for a Dataset; Cells are in memory already, so leave it out")
         if warm:
+            where.check_here("a fit with warm_start=True", memory)
             self._check_warm(options, judging, checkpoint, callbacks)
             return self._learn(*self._going_on(cells, options, () if away is None else (away,)), on_interrupt)
         kept = open_checkpoint(checkpoint, every, resume, options, cells, judging, away)
@@ -311,6 +315,12 @@ class CCPF(
                 stacklevel=3,
             )
         return self
+
+    def _held_out(self, name: str, part: Any) -> Cells | None:
+        """Held-out cells, which are read into memory."""
+        if isinstance(part, Dataset):
+            raise ValueError(f"{name} is a Dataset, and held-out cells have to be in memory; give {name}.to_cells()")
+        return None if part is None else self._read(part)
 
     @staticmethod
     def _check_warm(options: Options, *others: Any) -> None:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
 from nmar.data.dataset import Dataset
+from nmar.data.manifest import find_manifest
+from nmar.data.storage import Storage
 from nmar.estimators import ccpf
 from nmar.estimators.where import Where
 from nmar.posterior.streamed import Recommended, recommend_all, recommend_rows
@@ -32,15 +34,18 @@ def dataset(
     Parameters
     ----------
     frame : dask.dataframe.DataFrame
-    store : folder of the dataset that all workers can read; the frame is written beside it as Parquet
+    store : folder of the dataset that all workers can read; the frame is written beside it as Parquet, in place of
+        an earlier one. A store that holds a dataset is refused
     row, col, value : columns; those called row, col and value, else the first three
 
     Returns
     -------
     Dataset
     """
+    if find_manifest(Storage(store)) is not None:
+        raise ValueError(f"store={store!r} holds a dataset already; open it, nmar.Dataset({store!r}), or remove it")
     source = f"{store.rstrip('/')}-parquet"
-    frame.to_parquet(source, write_index=False)
+    frame.to_parquet(source, write_index=False, overwrite=True)  # parts of a longer frame must not stay behind
     return Dataset(source, store, row=row, col=col, value=value)
 
 

@@ -131,12 +131,16 @@ class Imputing:
             )
             if len(i) != len(j):
                 raise ValueError(f"cells has {len(i)} row ids and {len(j)} column ids; give one of each per cell")
+            if len(np.unique(i * known.cols.size + j)) < len(i):
+                raise ValueError("cells names a cell twice, and each has one value in a completed table; name it once")
             return known, i, j, np.unique(i)
         if not hasattr(self, "_seen"):
             raise ValueError("a loaded or streamed model does not know which cells are missing; name them with cells=")
         lines = np.arange(known.rows.size)
         if rows is not None:
             lines = known.rows.positions(np.atleast_1d(np.asarray(rows)), "error", "rows")
+            if len(np.unique(lines)) < len(lines):
+                raise ValueError("rows names a row twice; name it once")
         away = len(lines) * known.cols.size * n
         if away > MOST:
             raise ValueError(
@@ -233,10 +237,13 @@ class Imputing:
         held_out, link = as_cells(cells), self._fitted().linkage
         bends = np.atleast_1d(np.asarray(bend, np.float64))
         ids = held_out.row_ids[held_out.row_index], held_out.col_ids[held_out.col_index]
+        away = held_out  # and what was hidden from the fit, which is no more missing now
+        for part in self.__dict__.get("_hidden", ()):
+            away = away.concat(part, duplicates="last")
         found, means, sds = [], [], []
         for value in bends:
             model = clone(self).set_params(linkage=bent(link, float(value)), trust=self._fitted().law.trust)
-            model.fit(self._seen, hidden=held_out)
+            model.fit(self._seen, hidden=away)
             found.append(model.log_density(held_out, unknown=unknown))
             mean, sd = model.predict_entries(*ids, return_std=True, unknown=unknown)
             means.append(mean)

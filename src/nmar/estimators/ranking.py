@@ -210,7 +210,7 @@ def _named(axis: Axis, which: Array) -> Array:
 
 
 def _pattern_factors(known: Posterior, axis: int) -> Factors:
-    weights = known.state.sides[axis].pattern.weights
+    weights = known.law.pattern.factors_of(known.state.sides[axis].pattern)
     return _factors(known, axis, weights.mean, np.sqrt(weights.variance))
 
 

@@ -31,11 +31,21 @@ class Where:
     client: Any = None
     scratch: str | os.PathLike[str] | None = None
 
+    def __post_init__(self) -> None:
+        if self.scratch is not None and not self.remote:
+            raise ValueError(f"scratch={os.fspath(self.scratch)!r} is for executor='dask'; this process needs none")
+
     @property
     def remote(self) -> bool:
         """Whether that is a cluster."""
         check_choice("executor", self.executor, (None, "dask"))
         return self.executor == "dask" or self.client is not None
+
+    def check_here(self, what: str, memory: Any) -> None:
+        """Refuse a cluster, and a limit of memory, for fits that only threads of this process make."""
+        if self.remote or memory is not None:
+            told = "executor, client and scratch" if self.remote else f"memory={memory!r}"
+            raise ValueError(f"{what} runs in this process, with what memory it needs; leave {told} out")
 
     def stored(self, cells: Cells) -> Cells:
         """The cells as a cluster can read them: those in memory are written to the scratch folder."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -101,24 +101,47 @@ def fingerprint(options: Options, *parts: Cells | None) -> str:
     """A digest of data and options; how long to run and where is not part of it, so that a fit can be prolonged."""
     digest = hashlib.sha256()
     seed = options.seed if isinstance(options.seed, int | np.integer | type(None)) else type(options.seed).__name__
-    told = (options.data, options.linkage, options.factors, options.control, options.trust, options.prior,
-            options.starts, options.dtype, options.solver, seed)  # fmt: skip
+    told = (options.linkage, options.factors, options.control, options.trust, options.prior, options.starts,
+            options.dtype, options.solver, options.target, seed)  # fmt: skip
     digest.update(repr(told).encode())
-    if options.pattern is not None:
-        digest.update(repr(options.pattern).encode())
-        for known in options.pattern_law.built(parts[0]).designs or () if parts[0] is not None else ():
-            digest.update(b"" if known is None else known.x.tobytes() + repr(known.names).encode())
+    for given in (options.data, options.pattern, options.propensity):
+        digest.update(b"|")
+        _digest_settings(digest, given)
     for part in parts:
         digest.update(b"|")
         if isinstance(part, Dataset):
             digest.update(part.digest.encode())  # of its files: hashing the cells would read all of them
         elif part is not None:
-            for array in (*part.positions(), part.values, np.array(part.shape)):
+            weights = () if part.weights is None else (part.weights,)
+            for array in (*part.positions(), part.values, np.array(part.shape), *weights):
                 digest.update(np.ascontiguousarray(array).tobytes())
             for ids in (part.rows, part.cols):
                 if ids.table is not None:
                     digest.update("\0".join(map(str, ids.table.tolist())).encode())
     return digest.hexdigest()
+
+
+def _digest_settings(digest: Any, given: Any) -> None:
+    """Add settings, field by field: ``repr`` leaves covariates out, or all but the corners of a long array."""
+    if isinstance(given, np.ndarray) and given.dtype != object:
+        digest.update(f"{given.dtype.str}{given.shape}".encode() + np.ascontiguousarray(given).tobytes())
+    elif isinstance(given, np.ndarray | list | tuple):
+        digest.update(type(given).__name__.encode())
+        for each in given:
+            _digest_settings(digest, each)
+    elif hasattr(given, "columns"):  # a table
+        names = getattr(given, "column_names", None) or list(given.columns)
+        columns = {str(name): np.asarray(given[name]) for name in names}
+        _digest_settings(digest, [np.asarray(getattr(given, "index", ())), *columns, *columns.values()])
+    elif is_dataclass(given):
+        digest.update(type(given).__name__.encode())
+        for field in fields(given):
+            _digest_settings(digest, getattr(given, field.name))
+    elif hasattr(given, "__code__"):
+        digest.update(given.__qualname__.encode() + given.__code__.co_code)
+    else:
+        plain = type(given).__repr__ is object.__repr__  # which would be another text in every process
+        digest.update((type(given).__qualname__ if plain else repr(given)).encode())
 
 
 def checkpoint(

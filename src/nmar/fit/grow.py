@@ -30,7 +30,7 @@ from nmar.models.pattern_covariates import DesignedPattern
 from nmar.models.state import State, join
 from nmar.models.unmodelled import Unmodelled
 from nmar.posterior.posterior import Posterior
-from nmar.prob.factor import NormalFactor, pack, unpack
+from nmar.prob.factor import pack, unpack
 from nmar.prob.linkage import Linkage
 
 ASLEEP = 0.01  # share of a factor's starting variance below which it counts as switched off
@@ -98,8 +98,9 @@ def reawakened(posterior: Posterior, observed: Observed, seed: int = 0) -> Poste
         inside = np.ix_(np.arange(len(mean)), free, free)
         log_det = np.log(whole[:, free]).sum(axis=1) if model.diagonal else np.linalg.slogdet(whole[inside])[1]
         packed, dtype = (whole if model.diagonal else pack(whole)), side.data.mean.dtype
-        factor = NormalFactor(mean.astype(dtype), packed.astype(dtype), log_det.astype(side.data.log_det.dtype))
-        state = state.with_side(axis, replace(side, data=factor))
+        moved = mean.astype(dtype), packed.astype(dtype), log_det.astype(side.data.log_det.dtype)
+        lines = replace(side.data, **dict(zip(("mean", "spread", "log_det"), moved, strict=True)))
+        state = state.with_side(axis, replace(side, data=lines))
     shared = replace(state.shared, data=replace(state.shared.data, variance=(variance[0], variance[1])))
     return replace(posterior, state=State(state.sides, shared))
 

@@ -12,7 +12,7 @@ from nmar.fit.loop.stop import StopRule
 from nmar.fit.parameters import PARAMETERS, defaults
 from nmar.fit.solvers.entrywise import Entrywise
 from nmar.fit.solvers.schedule import Minibatch
-from nmar.models.missingness import Pattern
+from nmar.models.missingness import SHAPE, Pattern
 from nmar.models.settings import Factorization, PatternOnly, Settings, check_choice, check_count, check_share
 from nmar.posterior.store import register
 from nmar.prob.families import family
@@ -105,6 +105,9 @@ class Options:
     def __post_init__(self) -> None:
         if self.pattern is not None and not isinstance(self.pattern, Pattern):
             raise ValueError(f"pattern={self.pattern!r}; use nmar.Pattern(factors, rows=…, cols=…)")
+        if not isinstance(self.solver, Minibatch | Entrywise):
+            check_choice("solver", self.solver, SOLVERS)
+        self._check_prior()
         if self.factors != "auto":
             check_count("factors", self.factors, 1)
         check_count("max_iter", self.stop.max_iter, 1)
@@ -112,12 +115,9 @@ class Options:
         if self.starts is not None:
             check_count("starts", self.starts, 1)
         check_seed("random_state", self.seed)
-        check_choice("prior", self.prior, PRIORS)
         check_choice("control", self.control, (False, True, "tail", "blind"))
         if self.trust != "auto":
             check_share("trust", self.trust)
-        if self.prior == "learned" and self.method is not None:
-            raise ValueError("prior='learned' needs all lines of a sweep; use solver='batch' or prior='robust'")
         if self.left_open and self.method is not None:
             raise ValueError(
                 f"{' and '.join(self.left_open)} 'auto' cannot be chosen by a stochastic solver, which counts its"
@@ -127,8 +127,6 @@ class Options:
         check_choice("target", self.target, ("observed", "all"))
         if self.propensity is not None and self.target != "all":
             raise ValueError("propensity is for target='all'; predictions for observed cells need none")
-        if not isinstance(self.solver, Minibatch | Entrywise):
-            check_choice("solver", self.solver, SOLVERS)
         if not (np.isfinite(self.stop.tol) and self.stop.tol >= 0):
             raise ValueError(f"tol={self.stop.tol!r}; give a number of at least 0")
         limit = self.stop.max_time
@@ -137,6 +135,19 @@ class Options:
         if not hasattr(self.data, "build"):
             raise ValueError(
                 f"data={self.data!r} is not a data model; use nmar.Factorization(10) or another of nmar's models"
+            )
+
+    def _check_prior(self) -> None:
+        """The prior of the pattern: one way to say it, and one that the solver can follow."""
+        check_choice("prior", self.prior, PRIORS)
+        if self.prior == "learned" and self.method is not None:
+            raise ValueError("prior='learned' needs all lines of a sweep; use solver='batch' or prior='robust'")
+        if self.pattern is not None and self.pattern.learns:
+            raise ValueError("learns=True of the pattern is what a fit sets itself; write prior='learned'")
+        if self.pattern is not None and self.prior == "paper" and self.pattern.shape != SHAPE:
+            raise ValueError(
+                f"shape={self.pattern.shape!r} of the pattern and prior='paper', which takes the shape from the"
+                " density, contradict each other; leave one of them out"
             )
 
     @property

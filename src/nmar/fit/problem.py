@@ -17,7 +17,7 @@ from nmar.models.pattern_covariates import DesignedPattern, PatternEffects, firs
 from nmar.models.protocol import DataModel
 from nmar.models.state import Shared, Side, State, map_arrays
 from nmar.prob.linkage import Linkage
-from nmar.prob.support import Bounds, Support, support_of
+from nmar.prob.support import LEVELS, Bounds, Support, support_of
 from nmar.prob.units import Units
 
 Array = NDArray[Any]
@@ -139,10 +139,26 @@ def _support(law: Law, bounds: Bounds, cells: Cells) -> Support | None:
     if bounds is None or not law.data.has_values or not len(cells):
         return None
     if law.family.location:
-        return support_of(bounds, cells.values)
+        return support_of(bounds, _extremes(cells) if bounds != "auto" else _few_values(cells))
     if bounds != "auto":
         raise ValueError(f"bounds={bounds!r} are for Gaussian data models; the {law.family.name} family has its own")
     return None
+
+
+def _extremes(cells: Cells) -> Array:
+    """The least and the largest value."""
+    ends = [(values.min(), values.max()) for values in cells.by(0).value_parts() if len(values)]
+    return np.array([min(low for low, _ in ends), max(high for _, high in ends)], np.float64)
+
+
+def _few_values(cells: Cells) -> Array:
+    """The distinct values, or some of them where there are more than a scale of levels has."""
+    found = np.empty(0)
+    for values in cells.by(0).value_parts():
+        found = np.union1d(found, values.astype(np.float64))
+        if len(found) > LEVELS:
+            break
+    return found
 
 
 def first_pattern(

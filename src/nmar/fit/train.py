@@ -40,6 +40,8 @@ def check_cells(cells: Cells) -> None:
     """Refuse input that a coupled factorization cannot learn from."""
     if cells.n_observed == 0:
         raise ValueError("cells is empty: no observed cell to learn from")
+    if cells.mean_weight() == 0.0:
+        raise ValueError("weights of the cells are all 0: no value to learn from; give some cells a weight above 0")
     if min(cells.shape) < 2:
         raise ValueError(f"cells has shape {cells.shape}; at least two rows and two columns are needed")
 

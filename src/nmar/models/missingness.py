@@ -109,6 +109,12 @@ class Pattern:
     learns: bool = False
     designs: tuple[LevelDesign | None, LevelDesign | None] | None = field(default=None, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        for name in ("shape", "activity_shape", "activity_rate"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float | np.number) and 0.0 < value < np.inf):
+                raise ValueError(f"{name}={value!r} of the pattern; give a number above 0")
+
     @property
     def has_covariates(self) -> bool:
         """Whether covariates were given."""
@@ -223,6 +229,14 @@ class Pattern:
     def learned(self, means: Array) -> Array:
         """Learned coordinates among those of lines: all."""
         return means
+
+    def drawn(self, side: PatternSide, rng: np.random.Generator) -> PatternSide:
+        """One draw of the weights, as a side that is all but sure of them."""
+        return PatternSide(side.weights.drawn(rng), side.activity)
+
+    def factors_of(self, side: PatternSide) -> GammaFactor:
+        """q of the factors of a side's lines (n, K), without coordinates that covariates add."""
+        return GammaFactor(side.weights.alpha[:, : self.factors], side.weights.beta[:, : self.factors])
 
     def learned_shape(self, side: PatternSide) -> float:
         """η that maximises the bound given a side's factors, with log η ~ N(log SHAPE, 1).

@@ -229,9 +229,10 @@ class ClusterModel(DataModel):
         """One cluster for each assigned line; one value for each number of a profile."""
         if axis == self.axis:
             which = pick(side.probability.astype(np.float64), 1, rng)[:, 0]
-            return Assignment(np.eye(self.clusters)[which])
+            return replace(side, probability=np.eye(self.clusters)[which])
         if isinstance(side, NormalProfile):
-            return NormalProfile(rng.normal(side.mean, np.sqrt(side.variance)), np.zeros(side.variance.shape))
+            numbers = rng.normal(side.mean, np.sqrt(side.variance))
+            return replace(side, mean=numbers, variance=np.zeros(side.variance.shape))
         return side.drawn(rng)
 
     def divergence(self, side: Any, axis: int, shared: MixtureShared) -> float:

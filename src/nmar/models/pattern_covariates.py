@@ -292,6 +292,15 @@ class DesignedPattern:
         self._write_known(alpha, known)
         return PatternSide(GammaFactor(alpha.astype(dtype), beta.astype(dtype)), factors.activity)
 
+    def drawn(self, side: PatternSide, rng: np.random.Generator) -> PatternSide:
+        """One draw of factors, effects and products; covariates are what they are."""
+        weights, at, cross = side.weights.drawn(rng), self.blocks, self.effects.cross
+        for place in (at.own, at.cross):
+            weights.alpha[:, place], weights.beta[:, place] = side.weights.alpha[:, place], 1.0
+        if cross is not None and not self.leads:
+            weights.alpha[:, at.cross] = _times(side.weights.alpha[:, at.own], cross.drawn(rng).mean)
+        return PatternSide(weights, side.activity)
+
     def learned(self, means: Array) -> Array:
         """Learned coordinates among those of lines."""
         at = self.blocks

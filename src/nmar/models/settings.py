@@ -255,8 +255,9 @@ class Effects:
         return Product(1, shape, SURE_SCALE, SURE_SCALE * level / shape, known)
 
     def describe(self) -> str:
-        """Name and axis."""
-        return f"{'' if self.family == 'gaussian' else 'poisson-'}effects:{self.axis}"
+        """Name and axis, and whether it has covariates."""
+        known = "" if self.rows is None and self.cols is None else "+covariates"
+        return f"{'' if self.family == 'gaussian' else 'poisson-'}effects:{self.axis}{known}"
 
 
 @dataclass(frozen=True)

@@ -39,11 +39,12 @@ def drawn_pattern(posterior: Posterior, rng: np.random.Generator) -> Posterior:
     linkage = posterior.state.shared.linkage
     if posterior.law.separate or not linkage.couples:
         return posterior
+    shared = posterior.state.shared
     rows, cols = (
-        replace(side, pattern=replace(side.pattern.bare(), weights=side.pattern.weights.drawn(rng)))
-        for side in posterior.state.sides
+        replace(side, pattern=posterior.law.pattern_of(shared, axis).drawn(side.pattern, rng))
+        for axis, side in enumerate(posterior.state.sides)
     )
-    return replace(posterior, state=State((rows, cols), posterior.state.shared))
+    return replace(posterior, state=State((rows, cols), shared))
 
 
 def drawn(posterior: Posterior, rng: np.random.Generator) -> Posterior:

@@ -18,6 +18,7 @@ from nmar.data.cells import Cells
 from nmar.fit.problem import seed_sequence
 from nmar.fit.search.starts import hidden_cells
 from nmar.fit.simulate import thrown
+from nmar.models.settings import check_count
 from nmar.posterior.posterior import Posterior
 from nmar.report.clustered import LEAST_LINES
 from nmar.report.curves import posterior_of
@@ -146,6 +147,7 @@ def check(model: Any, cells: Any, train: Any = None, *, replicates: int = 100, r
     >>> [one.quantity for one in found.findings[:2]]
     ['50 % intervals', '80 % intervals']
     """
+    check_count("replicates", replicates, 2)
     known, held_out = posterior_of(model), as_cells(cells)
     if not len(held_out):
         raise ValueError("cells is empty: give cells that the model was not fitted to")
@@ -221,7 +223,8 @@ STATISTICS = ("mean of observed cells", "sd of observed cells", "share of empty 
 
 def _replicate(known: Posterior, away: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """Observed cells of a pattern drawn from the posterior, hidden ones left out."""
-    u, v = (side.pattern.weights.drawn(rng).mean for side in known.state.sides)
+    laws = (known.law.pattern_of(known.state.shared, axis) for axis in (0, 1))
+    u, v = (law.drawn(side.pattern, rng).weights.mean for law, side in zip(laws, known.state.sides, strict=True))
     i, j, _ = thrown(u, v, rng)
     kept = ~np.isin(i.astype(np.int64) * len(v) + j, away)
     return i[kept], j[kept]

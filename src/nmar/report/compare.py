@@ -31,7 +31,7 @@ __all__ = ["compare"]
 
 log = logging.getLogger("nmar")
 
-FURTHER = ("prior", "starts", "dtype", "patience")  # settings of every fit that may be passed on
+FURTHER = ("prior", "starts", "dtype", "patience", "pattern")  # settings of every fit that may be passed on
 
 
 def compare(
@@ -73,7 +73,7 @@ def compare(
     control : True fits both controls of each coupled linkage; "tail" or "blind" only that one; False none
     two_stage : fit the two-stage baseline where the data model is Gaussian
     seeds : number of repetitions, each with a split and a start of its own: ``seed``, ``seed + 1`` …
-    factors : components of the missingness pattern
+    factors : components of the missingness pattern; a ``pattern`` among the settings has its own
     test, valid : shares of the cells held out for the scores and for stopping; ``valid=0`` stops on the bound
     max_iter, tol, n_jobs, backend : as in :class:`nmar.CCPF`
     verbose : 0 is silent, 1 shows progress on a terminal
@@ -82,7 +82,8 @@ def compare(
         ω = 0, is what the choice is judged against. One for all linkages, or one for each, in their order
     train, test_cells, valid_cells : a split of your own instead; seeds then change the starting points only
     name : what to call the data in tables
-    **settings : more settings of every fit, as in :class:`nmar.CCPF`: prior, starts, dtype, patience
+    **settings : more settings of every fit, as in :class:`nmar.CCPF`: prior, starts, dtype, patience, and pattern, a
+        :class:`nmar.Pattern` with covariates say
 
     Returns
     -------
@@ -121,7 +122,8 @@ def compare(
         for key, options in plan:
             entry = runner.entry(part, key, replace(options, seed=seed + k), entries)
             entries.setdefault(key, []).append(entry)
-    setting = Setting(name, seed, seeds, factors, max_iter, *splits[0].sizes(), parts.given)
+    components = plan[0][1].factors  # of a pattern, where one is given
+    setting = Setting(name, seed, seeds, components, max_iter, *splits[0].sizes(), parts.given)
     whole = parts.whole if parts.whole is not None else splits[0].train
     tested = tuple(part.test for part in splits)
     return Comparison(Summary.of(whole), setting, entries, tested, dict(plan))

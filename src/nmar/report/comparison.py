@@ -94,7 +94,7 @@ class Setting:
     name: str
     seed: int
     seeds: int
-    factors: int
+    factors: int | str
     max_iter: int
     n_train: int
     n_valid: int

@@ -174,6 +174,9 @@ class Imputations:
         elif not family.location:  # counts and positive values
             least = 0.0 if family.discrete else float(np.min(self.values))
             values = np.maximum(np.round(values) if family.discrete else values, least)
+        trials, link = getattr(self.known.law.data, "dispersion", None), self.known.state.shared.linkage
+        if trials is not None and not (link.whole and link.couples):  # a compound linkage multiplies them
+            values = np.minimum(values, trials)
         return replace(self, values=values)
 
 

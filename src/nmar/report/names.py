@@ -127,7 +127,9 @@ def setting(name: str, values: list[Any]) -> str:
 def line(options: Options) -> str:
     """The line of Python that fits a model, on all cells."""
     told = [call(options.data), call(options.linkage)]
-    if options.factors != 10:
+    if options.pattern is not None:
+        told.append(f"pattern={call(options.pattern)}")
+    elif options.factors != 10:
         told.append(f"factors={options.factors}")
     if options.control:
         told.append(f"control={_written(options.control)}")

@@ -99,8 +99,13 @@ def pool(
         raise ValueError(f"estimates has shape {q.shape} and variances {u.shape}; give one variance for each estimate")
     if len(q) < 2:
         raise ValueError(f"estimates holds {len(q)}; at least 2 completed tables are needed to see how they differ")
+    if not np.all(np.isfinite(q)):
+        raise ValueError(
+            f"estimates holds {float(q[~np.isfinite(q)][0])!r}; leave such tables out, and say that you did"
+        )
     if not np.all(u >= 0.0):
-        raise ValueError(f"variances holds {float(np.nanmin(u))!r}; give squared standard errors, none below 0")
+        wrong = float(u[~(u >= 0.0)][0])
+        raise ValueError(f"variances holds {wrong!r}; give squared standard errors, none below 0")
     if not 0.0 < level < 1.0:
         raise ValueError(f"level={level!r}; give a probability between 0 and 1")
     m = len(q)

@@ -59,9 +59,10 @@ class Sensitivity:
         return pandas.DataFrame(columns)
 
     def tipping_point(self, value: float = 0.0) -> float | None:
-        """The shift of least size at which the interval (or else the estimate) reaches ``value``; None: at none here.
+        """The shift of least size at which an end of the interval (or else the estimate) passes ``value``.
 
-        Linear between the shifts that were tried; for one statistic.
+        There ``value`` enters the interval or leaves it. None: no end passes it, and it lies inside or outside at all
+        shifts that were tried (:meth:`text`). Linear between the shifts; for one statistic.
         """
         first = self.estimate if self.low is None else self.low
         last = self.estimate if self.high is None else self.high
