@@ -497,12 +497,15 @@ class CCPF(
         return self._fitted().dispersion
 
 
-def load(path: str | os.PathLike[str]) -> CCPF:
+def load(path: str | os.PathLike[str], trusted: Sequence[str] = ()) -> CCPF:
     """Read a model written by :meth:`CCPF.save`.
 
     Parameters
     ----------
     path : file
+    trusted : names of types, such as ``["sklearn.tree._tree.Tree"]``, that a scikit-learn estimator in the file
+        (:class:`nmar.Regressor`) may be made of, beside those that skops trusts by itself. A file that needs others is
+        refused with their names: list them if you know who made it.
 
     Returns
     -------
@@ -520,5 +523,7 @@ def load(path: str | os.PathLike[str]) -> CCPF:
     >>> nmar.load(path).n_iter_ == model.n_iter_
     True
     """
-    record = load_record(path)
+    if isinstance(trusted, str):
+        raise ValueError(f"trusted={trusted!r}; give a list of names, [{trusted!r}]")
+    record = load_record(path, trusted=trusted)
     return restore(CCPF(**dict(record[2])), record)
