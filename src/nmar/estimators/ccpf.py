@@ -306,7 +306,7 @@ class CCPF(
         if self.stop_reason_ == "max_iter" and options.stop.tol > 0.0 and options.method is None:
             warnings.warn(
                 f"the bound still rose by more than tol={options.stop.tol:g} of itself after max_iter="
-                f"{options.stop.max_iter} sweeps; raise max_iter, or go on with warm_start=True",
+                f"{options.stop.max_iter} sweeps; raise it, or go on with warm_start=True",
                 ConvergenceWarning,
                 stacklevel=3,
             )
