@@ -67,6 +67,10 @@ def test_options_from_a_file(train: Path, model: str, tmp_path: Path, capsys) ->
         ("fit", "pass header=False, or name the columns", "pass --no-header, or name the columns"),
         ("fit", "check the delimiter (delimiter=';', say)", "check the delimiter (--delimiter ';', say)"),
         ("predict", "remove them, or pass unknown='prior'", "remove them, or pass --unknown 'prior'"),
+        ("fit", "after max_iter=3 sweeps; raise it, or go on with warm_start=True",
+         "after --max-iter 3 sweeps; raise it, or go on with --resume from a --checkpoint"),
+        ("recommend", "remove them, or fold in their cells (fold_in)",
+         "remove them, or fold in their cells in Python (fold_in)"),
         ("predict", "factors=3 is not said here", "factors=3 is not said here"),
     ],
 )  # fmt: skip
@@ -79,6 +83,36 @@ def test_an_error_of_the_library_names_the_option(train: Path, tmp_path: Path, c
     assert "error: --row 'usr' is not a column of" in capsys.readouterr().err
     assert main(["fit", str(train), "-o", str(tmp_path / "m"), "--factors", "0", *COLUMNS]) == 2
     assert "error: --factors 0" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("default::sklearn.exceptions.ConvergenceWarning")
+def test_a_warning_of_the_library_names_the_option(train: Path, tmp_path: Path, capsys) -> None:
+    assert main(["fit", str(train), "-o", str(tmp_path / "m"), *SMALL, *COLUMNS]) == 0
+    assert "after --max-iter 3 sweeps; raise it" in capsys.readouterr().err
+
+
+def test_split(train: Path, tmp_path: Path, capsys) -> None:
+    parts = [str(tmp_path / "train.csv"), str(tmp_path / "test.parquet")]
+    columns = ("user", "item", "stars")
+
+    def cells_of(table: nmar.Cells) -> set[tuple]:
+        return set(zip(*table.pairs(), table.values, strict=True))
+
+    assert main(["split", str(train), *parts, "--test", "0.25", *COLUMNS]) == 0
+    whole, (learn, judge) = nmar.read(train, *columns), (nmar.read(path, *columns) for path in parts)
+    assert cells_of(learn) | cells_of(judge) == cells_of(whole) and len(learn) + len(judge) == len(whole)
+    assert len(judge) == round(0.25 * len(whole))
+    assert main(["split", str(train), *parts, "--by", "rows", *COLUMNS]) == 0
+    learn, judge = (nmar.read(path, *columns) for path in parts)
+    assert not set(learn.row_ids) & set(judge.row_ids)
+    assert main(["split", str(train), *parts, "--time", "stars", *COLUMNS]) == 0
+    learn, judge = (nmar.read(path, *columns) for path in parts)
+    assert learn.values.max() <= judge.values.min()
+    capsys.readouterr()
+    assert main(["split", str(train), *parts, "--test", "1.5", *COLUMNS]) == 2
+    assert "--test 1.5 is not a fraction" in capsys.readouterr().err
+    assert main(["split", str(train), str(tmp_path / "a.mtx"), parts[1], *COLUMNS]) == 2
+    assert "TRAIN" in capsys.readouterr().err
 
 
 def test_transform(train: Path, model: str, tmp_path: Path) -> None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
+import sys
+import threading
+import zipfile
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
+from sklearn.tree import DecisionTreeRegressor
 
 import nmar
+from nmar.cli.main import main
 from nmar.posterior import store
 
 OPTIONS = {"linkage": "linear", "factors": 3, "max_iter": 2, "starts": 1, "random_state": 0, "n_jobs": 1}
@@ -111,3 +118,91 @@ def test_model_files_and_checkpoints_have_the_permissions_of_any_new_file(mask, 
     written = list(tmp_path.glob("*.nmar"))
     assert len(written) == 2
     assert {stat.S_IMODE(file.stat().st_mode) for file in written} == {0o666 & ~mask}
+
+
+FEATURES = np.random.default_rng(0).normal(size=(40, 3))
+TREE = "sklearn.tree._tree.Tree"
+
+
+def fitted(estimator, cells, **more):
+    return nmar.CCPF(nmar.Regressor(estimator, col_features=FEATURES), **OPTIONS).fit(cells, **more)
+
+
+def same(found, model):
+    """Whether two models predict every cell alike, to the bit."""
+    rows, cols = np.repeat(np.arange(60), 40), np.tile(np.arange(40), 60)
+    return np.array_equal(found.predict_entries(rows, cols), model.predict_entries(rows, cols))
+
+
+def test_a_scikit_learn_estimator_comes_back(cells, tmp_path):
+    model = fitted(Ridge(2.0), cells)
+    model.save(tmp_path / "m.nmar", seen=True)
+    found = nmar.load(tmp_path / "m.nmar")
+    assert same(found, model)
+    assert found.data.estimator.alpha == 2.0
+    assert np.array_equal(found.data.col_features, FEATURES)
+    assert same(found.partial_fit(cells), model.partial_fit(cells))
+
+
+def test_types_of_an_estimator_are_trusted_by_name(cells, tmp_path):
+    model, path = fitted(DecisionTreeRegressor(max_depth=2), cells), tmp_path / "m.nmar"
+    model.save(path)
+    with pytest.raises(ValueError, match=rf"not trusted: {TREE};.*trusted=\['{TREE}'\]"):
+        nmar.load(path)
+    with pytest.raises(ValueError, match=r"give a list of names"):
+        nmar.load(path, trusted=TREE)
+    assert same(nmar.load(path, trusted=[TREE]), model)
+
+
+def test_a_model_file_of_an_estimator_holds_nothing_of_single_cells(cells, tmp_path):
+    model = fitted(Ridge(), cells)
+    model.save(tmp_path / "m.nmar")
+    assert cells.n_observed > 500 > 40 * 3
+    with zipfile.ZipFile(tmp_path / "m.nmar") as file:
+        arrays = [np.load(io.BytesIO(file.read(name))) for name in file.namelist() if name.endswith(".npy")]
+    assert all(cells.n_observed not in array.shape for array in arrays)
+
+
+def test_checkpoints_of_an_estimator_resume_to_the_same_bits(cells, tmp_path):
+    """Types of the user's own estimator need no list: the fit that resumes makes them itself."""
+    tree = DecisionTreeRegressor(max_depth=2, random_state=0)
+    data = nmar.Regressor(tree, col_features=FEATURES)
+    whole = nmar.CCPF(data, **OPTIONS | {"max_iter": 6}).fit(cells)
+    nmar.CCPF(data, **OPTIONS | {"max_iter": 3}).fit(cells, checkpoint=tmp_path, every=1)
+    model = nmar.CCPF(data, **OPTIONS | {"max_iter": 6})
+    swept = []
+    model.fit(cells, checkpoint=tmp_path, resume=True, callbacks=[lambda sweep: swept.append(sweep)])
+    assert len(swept) == 3
+    assert same(model, whole)
+
+
+class Foreign(Ridge):
+    """An estimator that holds what no file can: an open lock."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.lock_ = threading.Lock()
+        return super().fit(X, y, sample_weight)
+
+
+def test_an_estimator_that_cannot_be_written_is_refused_before_a_fit_with_checkpoints(cells, tmp_path):
+    with pytest.raises(TypeError, match="Foreign cannot be saved without pickle"):
+        fitted(Foreign(), cells, checkpoint=tmp_path, callbacks=[lambda sweep: pytest.fail("a sweep was made")])
+    model = fitted(Foreign(), cells)
+    with pytest.raises(TypeError, match="Foreign cannot be saved without pickle"):
+        model.save(tmp_path / "m.nmar")
+    assert not (tmp_path / "m.nmar").exists()
+
+
+def test_the_command_line_names_what_to_trust(cells, tmp_path, capsys):
+    path = tmp_path / "m.nmar"
+    fitted(DecisionTreeRegressor(max_depth=2), cells).save(path)
+    assert main(["recommend", str(path), "--rows", "0", "--n", "2"]) == 2
+    assert f"--trusted ['{TREE}']" in capsys.readouterr().err
+    assert main(["recommend", str(path), "--rows", "0", "--n", "2", "--trusted", TREE]) == 0
+
+
+def test_without_skops_the_error_says_what_to_install(cells, tmp_path, monkeypatch):
+    model = fitted(Ridge(), cells)
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    with pytest.raises(ImportError, match=r"pip install 'nmar\[estimators\]'"):
+        model.save(tmp_path / "m.nmar")

@@ -11,6 +11,7 @@ from nmar.fit.parameters import PARAMETERS
 if TYPE_CHECKING:
     from nmar.data.axis import Axis
     from nmar.data.cells import Cells
+    from nmar.estimators.ccpf import CCPF
 
 
 def out(text: str) -> None:
@@ -24,6 +25,13 @@ def note(text: str) -> None:
 
 
 # --- arguments ----------------------------------------------------------------------------------------------
+
+
+def model_arguments(parser: argparse.ArgumentParser, written_by: str = "nmar fit") -> None:
+    """Which model, and what its file may hold."""
+    parser.add_argument("model", metavar="MODEL", help=f"a file written by {written_by}")
+    trusted = "a type that a scikit-learn estimator in MODEL may be made of; may be repeated"
+    parser.add_argument("--trusted", action="append", default=[], metavar="TYPE", help=trusted)
 
 
 def table_arguments(parser: argparse.ArgumentParser, value: bool = True) -> None:
@@ -67,6 +75,13 @@ def quiet_argument(parser: argparse.ArgumentParser) -> None:
 
 
 # --- reading ------------------------------------------------------------------------------------------------
+
+
+def read_model(args: argparse.Namespace) -> CCPF:
+    """The model that a verb was given."""
+    from nmar.estimators.ccpf import load
+
+    return load(args.model, args.trusted)
 
 
 def read_cells(path: str, args: argparse.Namespace, text_ids: bool = False, query: str | None = None) -> Cells:

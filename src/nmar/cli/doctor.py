@@ -24,6 +24,7 @@ OPTIONAL = {
     "matplotlib": ("report", "figures"),
     "duckdb": ("sql", "queries: --sql"),
     "pooch": ("datasets", "downloads of data sets"),
+    "skops": ("estimators", "saving nmar.Regressor"),
     "h5py": (None, "h5ad files"),
 }
 

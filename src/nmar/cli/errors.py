@@ -7,7 +7,12 @@ import re
 
 from nmar.fit.parameters import PARAMETERS
 
-SAID = {"header=False": "--no-header", "exclude_seen=True": "leaving out seen columns"}
+SAID = {
+    "header=False": "--no-header",
+    "exclude_seen=True": "leaving out seen columns",
+    "warm_start=True": "--resume from a --checkpoint",
+    "(fold_in)": "in Python (fold_in)",
+}
 
 
 def in_options(text: str, parser: argparse.ArgumentParser | None) -> str:

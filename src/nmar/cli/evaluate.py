@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from nmar.cli.common import out, read_known
+from nmar.cli.common import model_arguments, out, read_known, read_model
 from nmar.cli.common import table_arguments as table
 from nmar.cli.files import check_output, write_table
 
@@ -15,7 +15,7 @@ EXAMPLE = "  nmar evaluate m.nmar test.csv --row user --col item --value stars\n
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument("model", metavar="MODEL", help="a file written by nmar fit")
+    model_arguments(parser)
     parser.add_argument("data_file", metavar="DATA", help="cells to judge on")
     parser.add_argument(
         "--unknown",
@@ -34,10 +34,8 @@ def run(args: argparse.Namespace) -> int:
     """Load, score, print."""
     import numpy as np
 
-    from nmar.estimators.ccpf import load
-
     check_output(args.output, table=True)
-    model = load(args.model)
+    model = read_model(args)
     known = model.posterior_
     cells = read_known(args.data_file, args, known.rows, known.cols, args.sql)
     asked = {"unknown": args.unknown, "target": args.target}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from nmar.cli.common import note
+from nmar.cli.common import model_arguments, note, read_model
 from nmar.cli.files import check_output, write_table
 
 HELP = "complete a table several times by joint draws of its missing cells"
@@ -13,7 +13,7 @@ EXAMPLE = "  nmar impute m.nmar -n 20 -o draws.parquet    (a model of nmar fit -
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument("model", metavar="MODEL", help="a file written by nmar fit --keep-seen")
+    model_arguments(parser, "nmar fit --keep-seen")
     parser.add_argument("-o", "--output", required=True, help="csv, tsv or parquet; - is standard output")
     parser.add_argument("-n", type=int, default=20, metavar="N", help="completed tables (20)")
     parser.add_argument("--seed", type=int, default=0, help="seed (0)")
@@ -23,10 +23,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Load, draw, write one line for each missing cell."""
-    from nmar.estimators.ccpf import load
-
     check_output(args.output, table=True)
-    model = load(args.model)
+    model = read_model(args)
     if not hasattr(model, "_seen"):
         raise ValueError(
             f"{args.model!r} does not hold its training cells and cannot tell which are missing; fit with --keep-seen"

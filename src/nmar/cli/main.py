@@ -18,6 +18,7 @@ from nmar.cli.errors import in_options
 
 VERBS = (
     "compare",
+    "split",
     "fit",
     "evaluate",
     "predict",
@@ -99,17 +100,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.verb is None:
         top.print_help()
         return 0
-    with _warnings(args.verb):
+    with _warnings(args.verb, verbs[args.verb]):
         return _run(args, verbs[args.verb])
 
 
 @contextmanager
-def _warnings(verb: str) -> Iterator[None]:
-    """Warnings in one line, without the line of code they came from."""
+def _warnings(verb: str, parser: argparse.ArgumentParser) -> Iterator[None]:
+    """Warnings in one line, in the words of the command line, without the line of code they came from."""
     with warnings.catch_warnings():
 
         def show(message: Warning | str, *_rest: object, **_how: object) -> None:
-            sys.stderr.write(f"nmar {verb}: warning: {message}\n")
+            sys.stderr.write(f"nmar {verb}: warning: {in_options(str(message), parser)}\n")
 
         warnings.showwarning = show
         yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from nmar.cli.common import note
+from nmar.cli.common import model_arguments, note, read_model
 from nmar.cli.common import table_arguments as table
 from nmar.cli.files import check_output, write_table
 
@@ -14,7 +14,7 @@ EXAMPLE = "  nmar predict m.nmar pairs.csv --row user --col item --level 0.9 -o 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument("model", metavar="MODEL", help="a file written by nmar fit")
+    model_arguments(parser)
     parser.add_argument("pairs", metavar="PAIRS", help="a table with a column of row ids and one of column ids")
     parser.add_argument("-o", "--output", required=True, help="csv, tsv or parquet")
     parser.add_argument("--level", type=float, metavar="P", help="add a central prediction interval of this level")
@@ -27,11 +27,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Load, predict, write."""
     from nmar.cli.pairs import read_pairs
-    from nmar.estimators.ccpf import load
     from nmar.report.notes import POPULATIONS
 
     check_output(args.output, table=True)
-    model = load(args.model)
+    model = read_model(args)
     known = model.posterior_
     (row_name, rows), (col_name, cols) = read_pairs(args.pairs, args, known.rows, known.cols)
     asked = {"unknown": args.unknown, "target": args.target}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from nmar.cli.common import cast_ids, note, out, read_known
+from nmar.cli.common import cast_ids, model_arguments, note, out, read_known, read_model
 from nmar.cli.common import table_arguments as table
 from nmar.cli.files import check_output, write_table
 
@@ -18,7 +18,7 @@ EXAMPLE = """\
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument("model", metavar="MODEL", help="a file written by nmar fit")
+    model_arguments(parser)
     parser.add_argument("--rows", nargs="+", required=True, metavar="ID", help="row ids")
     parser.add_argument("--n", type=int, default=10, help="columns per row (10)")
     parser.add_argument(
@@ -37,10 +37,8 @@ def run(args: argparse.Namespace) -> int:
     """Load, rank, print."""
     import numpy as np
 
-    from nmar.estimators.ccpf import load
-
     check_output(args.output, table=True)
-    model = load(args.model)
+    model = read_model(args)
     known = model.posterior_
     ids = cast_ids(args.rows, known.rows)
     seen = read_known(args.seen, args, known.rows, known.cols) if args.seen else None

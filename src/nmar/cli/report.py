@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from nmar.cli.common import note, read_known
+from nmar.cli.common import model_arguments, note, read_known, read_model
 from nmar.cli.common import table_arguments as table
 from nmar.cli.files import check_output, write_page
 
@@ -15,7 +15,7 @@ EXAMPLE = "  nmar report m.nmar --test test.csv --row user --col item --value st
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument("model", metavar="MODEL", help="a file written by nmar fit")
+    model_arguments(parser)
     parser.add_argument("--test", metavar="FILE", help="held-out cells: adds scores and calibration")
     parser.add_argument("-o", "--output", help="the page; default: the model's name with .html")
     table(parser)
@@ -23,12 +23,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Load, draw, write."""
-    from nmar.estimators.ccpf import load
     from nmar.report.html import model_page
 
     target = args.output or str(Path(args.model).with_suffix(".html"))
     check_output(target)
-    model = load(args.model)
+    model = read_model(args)
     known = model.posterior_
     cells = read_known(args.test, args, known.rows, known.cols, args.sql) if args.test else None
     columns = {name: getattr(args, name) for name in ("row", "col", "value")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from nmar.cli.common import note, read_known
+from nmar.cli.common import model_arguments, note, read_known, read_model
 from nmar.cli.common import table_arguments as table
 from nmar.cli.files import check_output, write_table
 
@@ -14,7 +14,7 @@ EXAMPLE = "  nmar transform m.nmar new.csv --row user --col item --value stars -
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument("model", metavar="MODEL", help="a file written by nmar fit")
+    model_arguments(parser)
     parser.add_argument("data_file", metavar="DATA", help="observed cells of the rows, on the columns of the model")
     parser.add_argument("-o", "--output", required=True, help="csv, tsv or parquet; - is standard output")
     parser.add_argument("--jobs", dest="n_jobs", type=int, metavar="N", help="number of threads (all processors)")
@@ -23,10 +23,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Load, fold in, write."""
-    from nmar.estimators.ccpf import load
-
     check_output(args.output, table=True)
-    model = load(args.model)
+    model = read_model(args)
     known = model.posterior_
     cells = read_known(args.data_file, args, known.rows, known.cols, args.sql)
     factors = model.set_params(n_jobs=args.n_jobs).transform(cells)

@@ -310,7 +310,7 @@ class CCPF(
         if self.stop_reason_ == "max_iter" and options.stop.tol > 0.0 and options.method is None:
             warnings.warn(
                 f"the bound still rose by more than tol={options.stop.tol:g} of itself after max_iter="
-                f"{options.stop.max_iter} sweeps; raise max_iter, or go on with warm_start=True",
+                f"{options.stop.max_iter} sweeps; raise it, or go on with warm_start=True",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -507,12 +507,15 @@ class CCPF(
         return self._fitted().dispersion
 
 
-def load(path: str | os.PathLike[str]) -> CCPF:
+def load(path: str | os.PathLike[str], trusted: Sequence[str] = ()) -> CCPF:
     """Read a model written by :meth:`CCPF.save`.
 
     Parameters
     ----------
     path : file
+    trusted : names of types, such as ``["sklearn.tree._tree.Tree"]``, that a scikit-learn estimator in the file
+        (:class:`nmar.Regressor`) may be made of, beside those that skops trusts by itself. A file that needs others is
+        refused with their names: list them if you know who made it.
 
     Returns
     -------
@@ -530,5 +533,7 @@ def load(path: str | os.PathLike[str]) -> CCPF:
     >>> nmar.load(path).n_iter_ == model.n_iter_
     True
     """
-    record = load_record(path)
+    if isinstance(trusted, str):
+        raise ValueError(f"trusted={trusted!r}; give a list of names, [{trusted!r}]")
+    record = load_record(path, trusted=trusted)
     return restore(CCPF(**dict(record[2])), record)

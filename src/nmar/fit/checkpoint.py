@@ -22,6 +22,8 @@ from nmar.fit.loop.run import Memory, Progress, Trace
 from nmar.fit.options import Options
 from nmar.fit.solvers.remember import BatchSums
 from nmar.models.scaling import LineSums
+from nmar.models.settings import Regressor
+from nmar.posterior.learned_estimator import to_bytes, untrusted_types
 from nmar.posterior.store import load, register, save
 
 log = logging.getLogger("nmar")
@@ -43,12 +45,14 @@ class Checkpoint:
     every : sweeps between checkpoints; the last sweep is always kept
     resume : go on from the newest good checkpoint of the same fit, if there is one
     fingerprint : of data and options
+    trusted : types that the fit's own estimator is made of, so that they can be read back
     """
 
     folder: Path
     every: int = 10
     resume: bool = False
     fingerprint: str = ""
+    trusted: tuple[str, ...] = ()
 
     def sub(self, name: str) -> Checkpoint:
         """The checkpoint of one stage of a fit that has several."""
@@ -78,7 +82,7 @@ class Checkpoint:
         """The newest good checkpoint of this fit, or None; what is refused is said in the log."""
         for path in self.files():
             try:
-                fingerprint, progress = load(path, FORMAT)
+                fingerprint, progress = load(path, FORMAT, self.trusted)
             except Exception as error:
                 log.warning("checkpoint %s refused, it cannot be read: %s", path, error)
                 continue
@@ -157,4 +161,14 @@ def checkpoint(
     path = Path(folder)
     if path.exists() and not path.is_dir():
         raise ValueError(f"checkpoint={str(path)!r} is a file; give a folder")
-    return Checkpoint(path, int(every), resume, fingerprint(options, *parts))
+    return Checkpoint(path, int(every), resume, fingerprint(options, *parts), _trusted(options, parts[0]))
+
+
+def _trusted(options: Options, cells: Any) -> tuple[str, ...]:
+    """Types of the user's own estimator, fitted to a few cells.
+
+    An estimator that cannot be written is refused here, before the fit and not at its first checkpoint.
+    """
+    if not isinstance(options.data, Regressor) or isinstance(cells, Dataset):
+        return ()
+    return tuple(untrusted_types(to_bytes(options.data.fitted_to_few(cells))))

@@ -235,6 +235,7 @@ PARAMETERS: dict[str, Parameter] = {
             "bool, default False",
             "Start ``fit`` from the present model, where there is one. Cells, ``max_iter`` and ``tol`` may be others; "
             "data model, linkage and factors stay.",
+            "",
         ),
         Parameter(
             "pattern",

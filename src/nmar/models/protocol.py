@@ -197,6 +197,10 @@ class DataModel(ABC):
             )
         return shared
 
+    def without_cells(self, shared: Any) -> Any:
+        """Globals as a fitted model keeps them: without what belongs to single training cells (see ``reread``)."""
+        return shared
+
     @abstractmethod
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """Start from the training cells; ``lead`` is the axis that sweeps update first."""

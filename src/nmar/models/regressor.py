@@ -25,7 +25,7 @@ class RegressorShared:
     """The fitted estimator, and its predictions for the training cells."""
 
     estimator: Any
-    design: Array  # (cells, F) features of the training cells, row-major
+    design: Array  # (cells, F) features of the training cells, row-major; no cells after the fit
     offset: Array  # (cells,) E[μ]
 
 
@@ -73,6 +73,10 @@ class Learner(DataModel):
     def reread(self, shared: RegressorShared, cells: Cells, rows: KnownLines, cols: KnownLines) -> RegressorShared:
         """Features of other cells and the estimator's predictions for them."""
         return _predicted(shared.estimator, _design(rows.shown[cells.row_index], cols.shown[cells.col_index]))
+
+    def without_cells(self, shared: RegressorShared) -> RegressorShared:
+        """The estimator alone."""
+        return RegressorShared(shared.estimator, shared.design[:0], shared.offset[:0])
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> Start:
         """The estimator fitted to a random linear function of the features."""

@@ -452,6 +452,11 @@ class Regressor:
     col_features : (columns, features) array, or None
     family : "gaussian"; the only one
 
+    Notes
+    -----
+    Models and checkpoints with an estimator are written by skops, without pickle (``pip install 'nmar[estimators]'``);
+    see ``trusted`` of :func:`nmar.load`.
+
     Examples
     --------
     >>> from sklearn.linear_model import Ridge
@@ -477,6 +482,16 @@ class Regressor:
             if cells is not None and features is not None:
                 check_lines(("row_features", "col_features")[axis], len(features), axis, cells)
         return Learner(self.estimator, given[0], given[1])
+
+    def fitted_to_few(self, cells: Cells) -> Any:
+        """The estimator as a fit of these cells makes it, from some of them: to see what it is made of."""
+        some = cells.select(np.arange(cells.n_observed) < 1000)
+        return self.build(cells).init(some, 0, np.random.default_rng(0)).globals.estimator
+
+    def portable(self, rows: Axis, cols: Axis) -> Regressor:
+        """The same as model files can hold it: features as arrays."""
+        given = [None if f is None else np.asarray(f) for f in (self.row_features, self.col_features)]
+        return replace(self, row_features=given[0], col_features=given[1])
 
     def describe(self) -> str:
         """Name of the estimator."""

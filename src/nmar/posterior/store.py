@@ -1,7 +1,7 @@
 """Models on disk without pickle: a zip of ``.npy`` arrays and one JSON header.
 
 Records are written field by field under the name of their class; only classes in :func:`registry` can be read
-back, so a model file can hold data but never code.
+back, so a model file can hold data but never code. A scikit-learn estimator is bytes (posterior/learned_estimator.py).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import io
 import json
 import os
 import zipfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ import numpy as np
 from nmar.data.atomic import write_with
 from nmar.data.axis import Axis
 from nmar.data.storage import named
+from nmar.posterior.learned_estimator import from_bytes, is_estimator, to_bytes
 from nmar.prob.families import FAMILIES, Family
 
 FORMAT = "nmar-model"
@@ -85,6 +87,7 @@ def registry() -> dict[str, type]:
         product,
         profiles,
         protocol,
+        regressor,
         settings,
         state,
         unmodelled,
@@ -92,8 +95,8 @@ def registry() -> dict[str, type]:
     from nmar.posterior import posterior
     from nmar.prob import factor, linkage, statistics, support, twostage
 
-    values = (bilinear, cluster_prior, covariates, element, mixture, pattern_covariates, product, profiles, unmodelled)
-    models = (*values, law, missingness, protocol, settings, state)
+    values = (bilinear, cluster_prior, covariates, element, mixture, pattern_covariates, product, profiles)
+    models = (*values, law, missingness, protocol, regressor, settings, state, unmodelled)
     modules = (*models, designs, levels, posterior, factor, linkage, statistics, support, twostage)
     found = dict(_REGISTERED)
     for module in modules:
@@ -132,19 +135,24 @@ def encode(record: Any, arrays: dict[str, Any], classes: dict[str, type], path: 
         return record.item()
     if record is None or isinstance(record, bool | int | float | str):
         return record
+    if is_estimator(record):
+        arrays[path] = to_bytes(record)
+        return {"estimator": path}
     raise TypeError(f"a model with a {type(record).__name__} cannot be saved without pickle")
 
 
-def decode(tree: Any, arrays: dict[str, Any], classes: dict[str, type]) -> Any:
-    """Inverse of :func:`encode`."""
+def decode(tree: Any, arrays: dict[str, Any], classes: dict[str, type], trusted: Collection[str] = ()) -> Any:
+    """Inverse of :func:`encode`; ``trusted`` names types that estimators may be made of."""
     if not isinstance(tree, dict):
         return tree
     if "array" in tree:
         return arrays[tree["array"]]
     if "axis" in tree:
         return Axis.from_arrays({k: decode(v, arrays, classes) for k, v in tree["axis"].items()})
+    if "estimator" in tree:
+        return from_bytes(arrays[tree["estimator"]], trusted)
     if "tuple" in tree:
-        return tuple(decode(v, arrays, classes) for v in tree["tuple"])
+        return tuple(decode(v, arrays, classes, trusted) for v in tree["tuple"])
     if "dtype" in tree:
         return np.dtype(tree["dtype"]).type
     if tree["record"] not in classes:
@@ -152,7 +160,7 @@ def decode(tree: Any, arrays: dict[str, Any], classes: dict[str, type]) -> Any:
             f"the file names a record {tree['record']!r} that is not known here; import the module that defines it, or"
             " call nmar.register with its class"
         )
-    fields = {k: decode(v, arrays, classes) for k, v in tree["fields"].items()}
+    fields = {k: decode(v, arrays, classes, trusted) for k, v in tree["fields"].items()}
     return classes[tree["record"]](**fields)
 
 
@@ -176,7 +184,7 @@ def save(path: str | os.PathLike[str], record: Any, kind: str = FORMAT) -> None:
     named(str(target), lambda: write_with(target, write))
 
 
-def load(path: str | os.PathLike[str], kind: str = FORMAT) -> Any:
+def load(path: str | os.PathLike[str], kind: str = FORMAT, trusted: Collection[str] = ()) -> Any:
     """Read a record written by :func:`save`; anything else is refused with the reason."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -191,4 +199,4 @@ def load(path: str | os.PathLike[str], kind: str = FORMAT) -> Any:
         raise ValueError(f"path={str(path)!r} holds {header.get('format')!r}, not {kind!r}")
     if header.get("version", 0) > VERSION:
         raise ValueError(f"path={str(path)!r} was written by a newer nmar; upgrade to read it")
-    return decode(header["tree"], dict(zip(names, stored, strict=True)), registry())
+    return decode(header["tree"], dict(zip(names, stored, strict=True)), registry(), trusted)

@@ -109,10 +109,11 @@ def finish(job: Job, law: Law, observed: Observed, progress: Progress, how: How)
     _keep_last(job, fit, progress)
     best = None if fit.progress is None else fit.progress.best
     log.info("stopped after %d sweeps: %s", fit.trace.iterations, fit.reason)
-    kept = fit.state if best is None else best
+    kept = (fit.state if best is None else best).bare()
+    kept = replace(kept, shared=replace(kept.shared, data=law.data.without_cells(kept.shared.data)))
     weights = job.cells.weights if law.target == "all" else None
     effective = None if weights is None else float(weights.sum() ** 2 / np.sum(weights**2))
-    known = Posterior(law, kept.bare(), job.cells.rows, job.cells.cols)
+    known = Posterior(law, kept, job.cells.rows, job.cells.cols)
     return Fitted(known, fit.trace, fit.reason, effective_cells=effective)
 
 

@@ -1,0 +1,59 @@
+"""Fitted scikit-learn estimators inside model files: bytes in the format of skops, which holds no pickle.
+
+What enters: an estimator, or the bytes of one. What leaves: bytes, or the estimator, provided that every type it is
+made of is trusted: by skops (most of scikit-learn, NumPy and SciPy), or by the reader, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def is_estimator(record: Any) -> bool:
+    """Whether something fits and predicts as scikit-learn's estimators do."""
+    return all(hasattr(record, name) for name in ("get_params", "fit", "predict"))
+
+
+def to_bytes(estimator: Any) -> Array:
+    """The estimator as an array of bytes; one that could not be read back is refused by the name of its class."""
+    skops = _skops()
+    try:
+        content = np.frombuffer(skops.dumps(estimator), np.uint8)
+        from_bytes(content, untrusted_types(content))
+    except Exception as error:  # skops names the type in its way, by errors of many kinds
+        name = type(estimator).__name__
+        raise TypeError(f"a model with a {name} cannot be saved without pickle: {error}") from error
+    return content
+
+
+def untrusted_types(content: Array) -> list[str]:
+    """Types that an estimator's bytes need and that skops does not trust by itself."""
+    return list(_skops().get_untrusted_types(data=content.tobytes()))
+
+
+def from_bytes(content: Array, trusted: Collection[str]) -> Any:
+    """The estimator; types that are trusted neither by skops nor by ``trusted`` are refused, before any is made."""
+    found = untrusted_types(content)
+    refused = [name for name in found if name not in trusted]
+    if refused:
+        raise ValueError(
+            f"the model holds an estimator made of types that are not trusted: {', '.join(refused)}; if you know who"
+            f" made the file, pass trusted={found!r}"
+        )
+    return _skops().loads(content.tobytes(), trusted=found)
+
+
+def _skops() -> Any:
+    try:
+        import skops.io
+    except ImportError:
+        raise ImportError(
+            "model files with a scikit-learn estimator need skops: pip install 'nmar[estimators]'"
+        ) from None
+    return skops.io
