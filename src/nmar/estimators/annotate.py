@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from nmar.data.accept import as_cells
+from nmar.data.cells import Cells
+from nmar.data.seeds import check_seed
 from nmar.estimators.ccpf import CCPF
+from nmar.estimators.imputing import MOST, child
 from nmar.fit.foldin import loadings
+from nmar.fit.problem import seed_sequence
+from nmar.models.settings import check_count
+from nmar.posterior.joint import values_given, with_pattern_drawn
+from nmar.posterior.posterior import Posterior, log_density
+
+Array = NDArray[Any]
 
 
 def store_factors(model: CCPF, adata: Any, key: str = "nmar") -> None:
@@ -49,3 +61,107 @@ def store_factors(model: CCPF, adata: Any, key: str = "nmar") -> None:
             found = np.asarray(factors, np.float64)[places]
             found[places < 0] = np.nan
             store[f"{prefix}{key}{suffix}"] = found
+
+
+def to_arviz(model: CCPF, cells: Any = None, draws: int = 200, seed: Any = None, *, sweeps: int | None = None) -> Any:
+    """Joint draws of a fitted model as ArviZ reads them.
+
+    Parameters
+    ----------
+    model : fitted CCPF
+    cells : Cells, or anything that ``fit`` takes
+        Cells to draw and to score: held-out ones, or None for those the model was fitted to.
+    draws : int
+        Joint draws. All are of one chain: they come from the fitted posterior, not from a sampler that was run to
+        convergence, so that R-hat and effective sample sizes say nothing about the fit.
+    seed : seed
+    sweeps : int, optional
+        Sweeps of data augmentation between two draws, as in :meth:`nmar.CCPF.impute`; 0 draws from the mean-field
+        posterior.
+
+    Returns
+    -------
+    xarray.DataTree, or arviz.InferenceData before ArviZ 1
+        ``posterior``: ``row_factors`` and ``col_factors`` of the values, ``row_pattern`` and ``col_pattern`` of what is
+        observed, and ``dispersion``, σ² in squared units of the values (κ for other families).
+        ``posterior_predictive``, ``log_likelihood`` and ``observed_data``: ``value`` of each cell. Coordinates are the
+        ids: ``row``, ``col``, and ``cell_row`` and ``cell_col`` of each cell. Factors may turn and change places from
+        fit to fit: compare what they predict.
+
+    Examples
+    --------
+    >>> import nmar
+    >>> cells, _ = nmar.simulate(shape=(30, 12), data=nmar.Factorization(2), density=0.5, seed=0)
+    >>> train, _, test = cells.split(seed=0)
+    >>> model = nmar.CCPF(nmar.Factorization(2), "linear", factors=2, max_iter=5, random_state=0).fit(train)
+    >>> tree = nmar.to_arviz(model, test, draws=20, seed=0)
+    >>> tree["posterior"]["row_factors"].dims
+    ('chain', 'draw', 'row', 'factor')
+    """
+    try:
+        import arviz
+        from xarray import Dataset
+    except ImportError:
+        raise ImportError("nmar.to_arviz needs ArviZ; pip install 'nmar[arviz]'") from None
+    check_count("draws", draws, 1)
+    check_seed("seed", seed)
+    known, asked = model._fitted(), _cells_of(model, cells)
+    i = known.rows.positions(asked.row_ids, "error", "cells")[asked.row_index]
+    j = known.cols.positions(asked.col_ids, "error", "cells")[asked.col_index]
+    if draws * (len(i) + known.rows.size + known.cols.size) > MOST:
+        raise ValueError(f"draws={draws} of {len(i):,} cells are more than {MOST:,} numbers; ask for fewer of either")
+    sweeps, whole, found = model._augmentation(known, sweeps), seed_sequence(seed), []
+    for k, draw in enumerate(_draws(model, known, draws, sweeps, whole)):
+        values = values_given(draw, i, j, child(child(whole, 1), k))
+        found.append({**_lines(draw), "value": values, "score": log_density(draw, i, j, asked.values)})
+    stacked = {name: np.stack([one[name] for one in found])[None] for name in found[0]}
+    count = {"chain": [0], "draw": np.arange(draws)}
+    ids = {"cell_row": ("cell", asked.row_ids[asked.row_index]), "cell_col": ("cell", asked.col_ids[asked.col_index])}
+    ends = {"row": known.rows.ids, "col": known.cols.ids}
+    about = {"inference_library": "nmar", "sweeps": sweeps}
+    cell = ("chain", "draw", "cell")
+    groups: dict[str, Any] = {
+        "posterior": Dataset({name: (DIMS[name], stacked[name]) for name in DIMS}, {**count, **ends}, about),
+        "posterior_predictive": Dataset({"value": (cell, stacked["value"])}, {**count, **ids}, about),
+        "log_likelihood": Dataset({"value": (cell, stacked["score"])}, {**count, **ids}, about),
+        "observed_data": Dataset({"value": ("cell", np.asarray(asked.values, np.float64))}, ids, about),
+    }
+    if hasattr(arviz, "InferenceData"):  # before ArviZ 1
+        return arviz.InferenceData(**groups)
+    from xarray import DataTree
+
+    return DataTree.from_dict(groups)
+
+
+DIMS = {
+    "row_factors": ("chain", "draw", "row", "factor"),
+    "col_factors": ("chain", "draw", "col", "factor"),
+    "row_pattern": ("chain", "draw", "row", "component"),
+    "col_pattern": ("chain", "draw", "col", "component"),
+    "dispersion": ("chain", "draw"),
+}
+
+
+def _cells_of(model: CCPF, cells: Any) -> Cells:
+    """The cells asked for, or those of the fit."""
+    if cells is not None:
+        return as_cells(cells)
+    if not hasattr(model, "_seen"):
+        raise ValueError("a loaded or streamed model does not have its training cells; name some with cells=")
+    return model._seen
+
+
+def _draws(model: CCPF, known: Posterior, n: int, sweeps: int, seed: np.random.SeedSequence) -> Iterator[Posterior]:
+    """Joint draws; of models whose values do not read the pattern, with the pattern drawn by itself."""
+    apart = known.law.separate or not known.state.shared.linkage.couples
+    rng = np.random.default_rng(child(seed, 2))
+    for draw in model._joint_draws(known, n, sweeps, child(seed, 0)):
+        yield with_pattern_drawn(draw, rng) if apart else draw
+
+
+def _lines(draw: Posterior) -> dict[str, Array]:
+    """Factors of both sides and the dispersion, in the units of the values."""
+    sides = draw.state.sides
+    ends = {f"{name}_factors": loadings(draw, axis) for axis, name in enumerate(("row", "col"))}
+    pattern = {f"{name}_pattern": side.pattern.weights.mean for name, side in zip(("row", "col"), sides, strict=True)}
+    return {**ends, **pattern, "dispersion": np.asarray(draw.dispersion)}

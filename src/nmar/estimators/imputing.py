@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Self
 
@@ -104,18 +104,22 @@ class Imputing:
         known, i, j, lines = self._asked_cells(n, cells, rows, target)
         sweeps = self._augmentation(known, sweeps)
         whole = seed_sequence(seed)
-        for_lines, for_cells = _child(whole, 0), _child(whole, 1)
         values, variance = np.empty((len(i), n)), 0.0
-        seen = getattr(self, "_seen", None)
-        away = None if seen is None else hidden_cells(seen, *self.__dict__.get("_hidden", ()))
-        engine = {"hidden": away, "n_jobs": self.n_jobs, "backend": self.backend}
-        for k, draw in enumerate(joint_draws(known, seen, n, sweeps, for_lines, **engine)):
-            values[:, k] = values_given(draw, i, j, _child(for_cells, k))
+        for k, draw in enumerate(self._joint_draws(known, n, sweeps, child(whole, 0))):
+            values[:, k] = values_given(draw, i, j, child(child(whole, 1), k))
             if k == 0 and len(i):
                 variance = float(np.mean(ask.mean_and_variance(draw, i, j)[1]))
         assumes = assumption(known.law, known.state.shared.linkage)
-        noise = float(np.sqrt(variance))
+        noise, seen = float(np.sqrt(variance)), getattr(self, "_seen", None)
         return Imputations(values, i, j, known.rows, known.cols, seen, lines, assumes, sweeps, noise, known)
+
+    def _joint_draws(
+        self, known: ask.Posterior, n: int, sweeps: int, seed: np.random.SeedSequence
+    ) -> Iterator[ask.Posterior]:
+        """Draws of the whole model, with data augmentation on the training cells where ``sweeps`` asks for it."""
+        seen = getattr(self, "_seen", None)
+        away = None if seen is None else hidden_cells(seen, *self.__dict__.get("_hidden", ()))
+        return joint_draws(known, seen, n, sweeps, seed, hidden=away, n_jobs=self.n_jobs, backend=self.backend)
 
     def _asked_cells(self, n: int, cells: Any, rows: Any, target: Target) -> tuple[ask.Posterior, Array, Array, Array]:
         """The posterior for the target, positions of the cells to draw, and rows of the completed table."""
@@ -271,6 +275,6 @@ def bent(link: Linkage, bend: float) -> Linkage:
     raise ValueError(f"the {link.name} linkage has no parameter to move; fit 'linear', 'geometric' or 'free'")
 
 
-def _child(seed: np.random.SeedSequence, k: int) -> np.random.SeedSequence:
+def child(seed: np.random.SeedSequence, k: int) -> np.random.SeedSequence:
     """The k-th stream of a seed, whatever was drawn from it before."""
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, k))

@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
 from nmar.data.covariates import Design
-from nmar.kernels.spec import Expectation, Kernels, NormalLines, NormalPrior
+from nmar.kernels.spec import Expectation, Kernels, NormalPrior
 from nmar.models.alignment import FLOOR, Alignment
 from nmar.models.covariates import DesignedLines, LineCoefficients
+from nmar.models.dual import solve_dual
 from nmar.models.predictive import NormalPredictive
 from nmar.models.protocol import Block, CovariateEffects, DataModel, Features, Start
 from nmar.prob.arrays import on_host
@@ -190,10 +191,10 @@ class Bilinear(DataModel):
         degree = np.diff(lines.indptr)
         sums = lines.line_sums()
         seen = degree > 0
-        x, weight = np.asarray(known, np.float64)[seen], np.sqrt(degree[seen])
-        ridge = np.sqrt(1e-3 * len(x)) * np.eye(self.size)  # covariates may outnumber columns
-        target = np.concatenate([weight * sums[seen] / degree[seen], np.zeros(self.size)])
-        return np.linalg.lstsq(np.vstack([weight[:, None] * x, ridge]), target, rcond=None)[0]
+        root = np.sqrt(degree[seen])
+        x, target = root[:, None] * np.asarray(known, np.float64)[seen], sums[seen] / root
+        ridge = 1e-3 * len(x) * np.eye(self.size)  # covariates may outnumber columns
+        return np.linalg.solve(x.T @ x + ridge, x.T @ target)
 
     def _start(self, cells: Cells, axis: int, leads: bool, shared: Priors, rng: np.random.Generator) -> NormalFactor:
         known, lines = self.known_lines(axis), cells.by(axis)
@@ -258,13 +259,14 @@ class Bilinear(DataModel):
         if not self.diagonal or not any(self.axes[axis].free):
             return super().expect(kernels, block, side, axis, shared)
         prior, law = self.prior(axis, shared, side), block.cell_law.counted(block.scale)
-        if self.axes[1 - axis].known is None or self.size < DUAL:
+        known = self.axes[1 - axis].known
+        if known is None or self.size < DUAL:
             found, lines = kernels.descend(block.lines, block.mine, block.theirs, law, prior, self.steps)
             return found._replace(updated=lines)
         found = kernels.weigh(block.lines, block.mine, block.theirs, law)
         if found.short:
             return found
-        return found._replace(updated=solve_dual(kernels, block, found.cellwise, prior, side.mean.dtype))
+        return found._replace(updated=solve_dual(kernels, block, found.cellwise, prior, len(known), side.mean.dtype))
 
     def learn(self, side: NormalFactor, axis: int, shared: Priors) -> Priors:
         """Empirical Bayes: the prior variance of a learned coordinate is mean_j E[(b_jk − prior mean)²].
@@ -377,30 +379,3 @@ class Bilinear(DataModel):
 def _moved(side: NormalFactor, new: NormalFactor) -> NormalFactor:
     """New lines, with the covariates of the old ones where these have any."""
     return side.moved(new) if isinstance(side, DesignedLines) else new
-
-
-def solve_dual(kernels: Kernels, block: Block, cellwise: Array | None, prior: NormalPrior, dtype: Any) -> NormalLines:
-    """Diagonal lines on known covariates, their means exact: the dual form (theory.md, Data models).
-
-    With S = diag(√ω) and prior variance ρ, mean = η + ρX'S (I + SXρX'S)⁻¹ S(t − Xη), one Cholesky of the size of
-    the line's cells; variance = 1/(1/ρ + Σ ω x²). All coordinates are free. This is done on the host.
-    """
-    assert cellwise is not None
-    indptr, indices, cellwise = on_host(block.lines.indptr), block.lines.indices, on_host(cellwise)
-    n = len(indptr) - 1
-    mean = np.broadcast_to(on_host(prior.mean), (n, len(prior.precision))).copy()
-    variance = np.tile(1.0 / prior.precision, (n, 1))
-    for i in range(n):
-        cells = slice(indptr[i], indptr[i + 1])
-        if cells.start == cells.stop:
-            continue
-        x = on_host(kernels.gather_first(block.theirs, indices[cells]))
-        weight = cellwise[1, cells]
-        root = np.sqrt(weight)
-        scaled = root[:, None] * x
-        target = np.divide(cellwise[0, cells], root, out=np.zeros_like(root), where=root > 0.0)
-        gram = np.eye(len(x)) + (scaled / prior.precision) @ scaled.T
-        mean[i] += (scaled.T @ np.linalg.solve(gram, target - scaled @ mean[i])) / prior.precision
-        variance[i] = 1.0 / (prior.precision + weight @ x**2)
-    found = mean.astype(dtype), variance.astype(dtype), np.log(variance).sum(axis=1)
-    return NormalLines(*(kernels.place(part) for part in found))

@@ -69,14 +69,15 @@ def _seed(values: Any, clusters: int, rng: np.random.Generator) -> Seeds:
     """
     column = np.asarray(values.sum(axis=0)).ravel() / (np.asarray(ones_at(values).sum(axis=0)).ravel() + 1.0)
     centered, pattern, square, degree = _centered(values, column)
-    centers = np.zeros((values.shape[1], 0))
+    centers = np.empty((values.shape[1], clusters))
     nearest = square / degree
-    for _ in range(clusters):
+    for k in range(clusters):
         chance = np.maximum(nearest, 0.0) * degree
         pick = rng.choice(len(degree), p=chance / chance.sum() if chance.sum() > 0 else None)
         like = _like(centered, pick)  # lines that agree with the pick fill in the columns it lacks
-        centers = np.column_stack([centers, _centers(centered, pattern, like[:, None])])
-        nearest = _distances(centered, pattern, square, centers, degree).min(axis=1)
+        centers[:, k : k + 1] = _centers(centered, pattern, like[:, None])
+        away = _distances(centered, pattern, square, centers[:, k : k + 1], degree)[:, 0]
+        nearest = away if k == 0 else np.minimum(nearest, away)
     for _ in range(LLOYD):
         label = _distances(centered, pattern, square, centers, degree).argmin(axis=1)
         centers = _centers(centered, pattern, np.eye(clusters)[label])

@@ -6,6 +6,7 @@ All methods return (cells, bins) arrays; posterior/mixing.py mixes them over n ~
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -14,8 +15,12 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp, ndtr
 
 from nmar.prob.families.base import is_count
+from nmar.prob.pieces import pieces
 
 Array = NDArray[Any]
+Some = Any  # components of cells: two lists of positions, or ... for all
+
+TOGETHER = 1 << 17  # numbers in a table of components × bins: few enough for the cache
 
 
 class BinTable(NamedTuple):
@@ -66,10 +71,10 @@ class NormalPredictive:
     variance: Array  # (cells, C)
     log_weight: Array | None = None  # (cells, C)
 
-    def _parts(self, table: BinTable, plugin: bool) -> tuple[Array, Array]:
-        """Mean and variance of y: (cells, C, B)."""
-        mean = self.mean[:, :, None] * table.phi1 + table.delta
-        noise = 0.0 if plugin else self.variance[:, :, None] * table.phi1**2
+    def _parts(self, table: BinTable, plugin: bool, some: Some = ...) -> tuple[Array, Array]:
+        """Mean and variance of y, of all components (cells, C, B) or of some (pairs, B)."""
+        mean = self.mean[some][..., None] * table.phi1 + table.delta
+        noise = 0.0 if plugin else self.variance[some][..., None] * table.phi1**2
         return mean, np.broadcast_to(noise + table.phi2 * table.dispersion, mean.shape)
 
     def _weights(self) -> Array:
@@ -77,9 +82,12 @@ class NormalPredictive:
 
     def log_density(self, y: Array, table: BinTable, plugin: bool) -> Array:
         """Normal mixture density; the plug-in keeps the component weights."""
-        mean, variance = self._parts(table, plugin)
-        log = -0.5 * np.log(2.0 * np.pi * variance) - 0.5 * (y[:, None, None] - mean) ** 2 / variance
-        return logsumexp(log + self._weights()[:, :, None], axis=1)
+
+        def of(cell: Array, component: Array) -> Array:
+            mean, variance = self._parts(table, plugin, (cell, component))
+            return -0.5 * (np.log(2.0 * np.pi * variance) + (y[cell, None] - mean) ** 2 / variance)
+
+        return mixed(self._weights(), of, len(table.phi2))
 
     def ceiling(self, y: Array, table: BinTable, limits: tuple[float, float], plugin: bool) -> Array:
         """The density at its best variance; where bins differ in the mean, as if y were the mean of the narrowest."""
@@ -92,11 +100,9 @@ class NormalPredictive:
         return logsumexp(-0.5 * (np.log(2.0 * np.pi * variance) + square / variance) + self._weights(), axis=1)
 
     def moments(self, table: BinTable) -> tuple[Array, Array]:
-        """By the laws of total expectation and variance over components."""
-        mean, variance = self._parts(table, plugin=False)
-        weight = np.exp(self._weights())[:, :, None]
-        overall = np.sum(weight * mean, axis=1)
-        return overall, np.sum(weight * (variance + mean**2), axis=1) - overall**2
+        """Those of μ over components, scaled and shifted; the noise is beside them."""
+        mean, variance = over_components(self._weights(), self.mean, self.variance)
+        return mean * table.phi1 + table.delta, variance * table.phi1**2 + table.phi2 * table.dispersion
 
     def cumulative(self, y: Array, table: BinTable) -> Array:
         """Mixture of normal distribution functions."""
@@ -127,33 +133,31 @@ class GammaPoissonPredictive:
     def _weights(self) -> Array:
         return np.zeros_like(self.mean) if self.log_weight is None else self.log_weight
 
-    def _size(self) -> Array:
+    def _size(self, some: Some = ...) -> Array:
         """Size m²/v of the negative binomial (φ cancels), kept within what lgamma resolves."""
-        return np.minimum(self.mean**2 / np.maximum(self.variance, 1e-300), 1e9)[:, :, None]
+        return np.minimum(self.mean[some] ** 2 / np.maximum(self.variance[some], 1e-300), 1e9)[..., None]
 
     def log_density(self, y: Array, table: BinTable, plugin: bool) -> Array:
         """Poisson at the mean rate, or negative binomial."""
-        y = y[:, None, None]
-        mean = self.mean[:, :, None] * table.phi2
-        if plugin:
-            log = y * np.log(mean) - mean - gammaln(y + 1.0)
-        else:
-            size = self._size()
-            log = gammaln(y + size) - gammaln(size) - gammaln(y + 1.0)
-            log = log - size * np.log1p(mean / size) + y * (np.log(mean) - np.log(size + mean))
-        return logsumexp(log + self._weights()[:, :, None], axis=1)
+
+        def of(cell: Array, component: Array) -> Array:
+            at, mean = y[cell, None], self.mean[cell, component, None] * table.phi2
+            if plugin:
+                return at * np.log(mean) - mean - gammaln(at + 1.0)
+            size = self._size((cell, component))
+            log = gammaln(at + size) - gammaln(size) - gammaln(at + 1.0)
+            return log - size * np.log1p(mean / size) + at * (np.log(mean) - np.log(size + mean))
+
+        return mixed(self._weights(), of, len(table.phi2))
 
     def ceiling(self, y: Array, table: BinTable, limits: tuple[float, float], plugin: bool) -> Array:
         """A probability is at most 1."""
         return np.where(is_count(y), 0.0, -np.inf)
 
     def moments(self, table: BinTable) -> tuple[Array, Array]:
-        """Mean φm, variance φm + φ²v, and the spread between components."""
-        weight = np.exp(self._weights())[:, :, None]
-        mean = self.mean[:, :, None] * table.phi2
-        variance = mean + self.variance[:, :, None] * table.phi2**2
-        overall = np.sum(weight * mean, axis=1)
-        return overall, np.sum(weight * (variance + mean**2), axis=1) - overall**2
+        """Mean φm, variance φm + φ²v, with mean and variance of λ over components."""
+        mean, variance = over_components(self._weights(), self.mean, self.variance)
+        return mean * table.phi2, mean * table.phi2 + variance * table.phi2**2
 
     def cumulative(self, y: Array, table: BinTable) -> Array:
         """Negative binomial distribution function, by the incomplete beta function."""
@@ -171,6 +175,37 @@ class GammaPoissonPredictive:
         rows = np.arange(len(bins))[:, None]
         mean, size = self.mean[rows, which], self._size()[:, :, 0][rows, which]
         return rng.poisson(table.phi2[bins] * rng.gamma(size, mean / size)).astype(float)
+
+
+def mixed(log_weight: Array, log_density: Callable[[Array, Array], Array], bins: int) -> Array:
+    """log Σ_c w_c p_c in each bin, (cells, B), over the components that have any weight.
+
+    Parameters
+    ----------
+    log_weight : (cells, C)
+    log_density : log p of a list of cells and of a component for each, (pairs, B)
+    bins : B
+    """
+    cell, component = np.nonzero(log_weight > -np.inf)
+    weight = log_weight[cell, component][:, None]
+    edges = np.searchsorted(cell, np.arange(len(log_weight) + 1))
+    out = np.empty((len(log_weight), bins))
+    for part in pieces(len(log_weight), max(1, TOGETHER * len(log_weight) // max(1, len(cell) * bins))):
+        pairs, starts = slice(edges[part.start], edges[part.stop]), edges[part] - edges[part.start]
+        log = log_density(cell[pairs], component[pairs]) + weight[pairs]
+        top = np.maximum.reduceat(log, starts, axis=0)
+        top[top == -np.inf] = 0.0
+        log -= top[cell[pairs] - part.start]
+        with np.errstate(divide="ignore"):
+            out[part] = top + np.log(np.add.reduceat(np.exp(log, out=log), starts, axis=0))
+    return out
+
+
+def over_components(log_weight: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
+    """Mean and variance of a mixture, by the laws of total expectation and variance: (cells, 1) each."""
+    weight = np.exp(log_weight)
+    overall = np.sum(weight * mean, axis=1, keepdims=True)
+    return overall, np.sum(weight * (variance + (mean - overall) ** 2), axis=1, keepdims=True)
 
 
 def pick(probability: Array, draws: int, rng: np.random.Generator) -> Array:

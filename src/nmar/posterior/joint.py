@@ -37,8 +37,11 @@ def drawn_side(posterior: Posterior, axis: int, side: Side, shared: Shared, rng:
 def drawn_pattern(posterior: Posterior, rng: np.random.Generator) -> Posterior:
     """The pattern's lines drawn, where P(observed) has a say in the values."""
     linkage = posterior.state.shared.linkage
-    if posterior.law.separate or not linkage.couples:
-        return posterior
+    return posterior if posterior.law.separate or not linkage.couples else with_pattern_drawn(posterior, rng)
+
+
+def with_pattern_drawn(posterior: Posterior, rng: np.random.Generator) -> Posterior:
+    """The pattern's lines drawn."""
     shared = posterior.state.shared
     rows, cols = (
         replace(side, pattern=posterior.law.pattern_of(shared, axis).drawn(side.pattern, rng))
