@@ -10,8 +10,9 @@ import pytest
 import nmar
 from nmar.report.clustered import Regression, clustered_regression
 from nmar.report.dispersion import double_glm
+from nmar.report.missingness import Residuals, folded, spread_trend, weaker_trend
 
-SETTINGS = {"factors": 3, "rank": 2, "max_iter": 40, "n_jobs": 1}
+SETTINGS = {"factors": 3, "rank": 2, "max_iter": 40, "n_jobs": 1, "folds": 2}
 
 
 def p_values(linkage: nmar.Ignorable, seeds: range) -> list[float]:
@@ -55,14 +56,47 @@ def test_lines_with_few_cells_are_no_link() -> None:
 def test_result(linked: nmar.Cells) -> None:
     cells, _ = nmar.simulate((200, 150), nmar.Factorization(2), nmar.Geometric(-0.8), density=0.3, seed=0)
     result = nmar.missingness_test(cells, bins=20, **SETTINGS)
-    assert len(result.bins) == 20 and sum(b.cells for b in result.bins) == result.n_test
+    assert len(result.bins) == 20 and sum(b.cells for b in result.bins) == result.n_test == len(cells)
+    assert result.folds == 2 and f"{len(cells):,} cells in 2 folds" in result.text()
     probability = [b.observed_probability for b in result.bins]
     assert probability == sorted(probability) and probability[0] > 0 and probability[-1] < 1
     assert result.df == 1 and 100 < result.df_error < 150 and result.slope < 0
-    assert result.statistic == pytest.approx((result.slope / result.slope_se) ** 2)
+    assert 9.0 < result.statistic <= (result.slope / result.slope_se) ** 2 * (1.0 + 1e-9)
     assert "falls" in result.text() and "no proof of a cause" in str(result)
     bent = nmar.missingness_test(linked, degree=2, **SETTINGS)
     assert bent.df == 2 and "F(2, " in bent.text()
+
+
+def test_every_cell_is_held_out_once_and_unseen_by_its_fit(linked: nmar.Cells) -> None:
+    seen = np.zeros(len(linked), int)
+    place = linked.with_values(np.arange(len(linked)))
+    for parts in folded(place, folds=3, valid=0.1, seed=4):
+        kept, stopping, held_out = (part.values.astype(int) for part in parts)
+        seen[held_out] += 1
+        assert np.array_equal(np.sort(np.concatenate([kept, stopping, held_out])), np.arange(len(linked)))
+        assert len(stopping) == round(0.1 * len(linked))
+    assert (seen == 1).all()
+
+
+def test_a_change_of_shape_alone_is_no_link() -> None:
+    """Tails grow with P(observed), the variance stays: absolute residuals have a trend, squares have none."""
+    rng, n = np.random.default_rng(3), 6000
+    row, col = np.divmod(rng.choice(200 * 100, n, replace=False), 100)
+    rate = rng.permutation(n) / n
+    heavy = rng.random(n) < rate
+    shape = np.where(heavy, rng.choice([0.5, np.sqrt(3.25)], n, p=[0.75, 0.25]), 1.0)  # of mean square 1 either way
+    of = Residuals(row, col, rate, shape * rng.normal(size=n), np.ones(n))
+    assert spread_trend(of, 1)[0].p_value < 1e-3
+    assert weaker_trend(of, 1).p_value > 0.05
+
+
+def test_folds_find_what_one_held_out_fifth_does_not() -> None:
+    """c = 0.3 at 6,000 cells: at the same density the trend of one fold alone is lost in its noise."""
+    found = []
+    for seed in range(6):
+        cells, _ = nmar.simulate((200, 100), nmar.Factorization(2), nmar.Linear(0.3), density=0.3, seed=seed)
+        found.append(nmar.missingness_test(cells, random_state=seed, **{**SETTINGS, "folds": 5}))
+    assert sum(one.p_value < 0.05 for one in found) >= 5 and all(one.slope < 0.0 for one in found)
 
 
 def drawn(rng: np.random.Generator, shape: tuple[int, int], cells: int, spread: float) -> tuple[np.ndarray, ...]:
@@ -150,12 +184,19 @@ HALF = np.random.default_rng(0).random((30, 20)) < 0.5
 )
 def test_nothing_to_test_is_an_error(values: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        nmar.missingness_test(values, test=0.5, **SETTINGS)
+        nmar.missingness_test(values, **SETTINGS)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"degree": 3}, "degree=3"), ({"bins": 1}, "bins=1"), ({"test": 0.001}, "too few")],
+    [
+        ({"degree": 3}, "degree=3"),
+        ({"bins": 1}, "bins=1"),
+        ({"folds": 1}, "folds=1"),
+        ({"folds": 2.5}, "folds=2.5"),
+        ({"folds": 10_000}, "too few"),
+        ({"valid": 0.5}, "valid=0.5 with folds=2"),
+    ],
 )
 def test_errors(linked: nmar.Cells, arguments: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -1,11 +1,12 @@
 """Does the spread of the values depend on how likely they were to be observed? (the paper's figure 1a)
 
-Enters: cells. Leaves: a test of held-out residuals against P(observed), valid where rows and columns differ in
+Enters: cells. Leaves: a test of cross-fitted residuals against P(observed), valid where rows and columns differ in
 noise, and the residual variance in bins of P(observed).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from scipy.stats import rankdata
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
-from nmar.data.split import split as split_cells
+from nmar.data.split import EntryKFold
 from nmar.fit.options import Options
 from nmar.fit.train import train
 from nmar.models.settings import Factorization
@@ -60,16 +61,18 @@ class MissingnessTest:
 
     Attributes
     ----------
-    statistic, df, df_error, p_value : F of the trend, its degrees of freedom and its p-value. Valid where rows
-        and columns differ in noise for reasons that have nothing to do with the missingness
-    slope, slope_se : change of the residual standard deviation, in units of the expected one, from the least to
+    statistic, df, df_error, p_value : F of the trend, its degrees of freedom and its p-value: the weaker of the
+        regressions of absolute and of squared residuals. Valid where rows and columns differ in noise for reasons that
+        have nothing to do with the missingness
+    slope, slope_se : change of the absolute residual, in units of the expected standard deviation, from the least to
         the most likely observed cells, relative to its mean; and its standard error
     dispersion : double generalized linear model of the residuals over their predictive standard deviation: slopes of
         the mean and of the log variance on the quantile of P(observed); its ``ratio`` is the effect size
     raw_dispersion : the same of the residuals as they are. Rows with few cells are observed less and predicted worse,
         so this falls where nothing is wrong
     bins : residual variance in equal-sized bins of P(observed)
-    n_train, n_test : cells used
+    n_test : cells tested, each held out once
+    folds : fits that they were held out from
     """
 
     statistic: float
@@ -81,8 +84,8 @@ class MissingnessTest:
     dispersion: Dispersion
     raw_dispersion: Dispersion
     bins: tuple[Bin, ...]
-    n_train: int
     n_test: int
+    folds: int
 
     def text(self) -> str:
         """The result in words."""
@@ -93,7 +96,7 @@ class MissingnessTest:
         if self.p_value < 0.05 and self.df > 1:
             says = "The residual variance depends on P(observed), relative to what is expected."
         lines = [
-            f"Residual variance against P(observed), {self.n_test:,} held-out cells",
+            f"Residual variance against P(observed), {self.n_test:,} cells in {self.folds} folds",
             "",
             f"  F({self.df}, {self.df_error}) = {self.statistic:.2f}   p = {self.p_value:.3g}",
             f"  residual sd, least to most likely observed  {self.slope:+.1%} ± {self.slope_se:.1%}",
@@ -131,7 +134,7 @@ def missingness_test(
     rank: int = 10,
     *,
     degree: int = 1,
-    test: float = 0.2,
+    folds: int = 5,
     valid: float = 0.01,
     max_iter: int = 200,
     n_jobs: int | None = None,
@@ -140,20 +143,24 @@ def missingness_test(
 ) -> MissingnessTest:
     """Test whether the residual variance is linked to the probability of being observed.
 
-    An ignorable Gaussian factorization and, apart from it, the missingness pattern are fitted to a training
-    split. Absolute residuals of held-out cells, divided by the model's own predictive standard deviation, are
-    then regressed on the rank of P(observed): Glejser's form of the test for heteroscedasticity. The variance
-    of the slope allows for any dependence within rows and within columns (:mod:`nmar.report.clustered`). Beside it
-    stands the double generalized linear model of the paper, for an effect size (:mod:`nmar.report.dispersion`).
+    The cells are dealt into folds. For each of them an ignorable Gaussian factorization and, apart from it, the
+    missingness pattern are fitted to the other folds, with the cells of this one hidden, so that every cell has a
+    residual and a P(observed) from a fit that has not seen it. Absolute residuals, divided by the model's own
+    predictive standard deviation, are then regressed on the rank of P(observed), and so are their squares; both have to
+    show a trend, because one of them alone may show a change of the residuals' shape. The variance of the slope allows
+    for any dependence within rows and within columns (:mod:`nmar.report.clustered`), which is also what cells of
+    different folds have in common. Beside it stands the double generalized linear model of the paper, for an effect
+    size (:mod:`nmar.report.dispersion`).
 
     Parameters
     ----------
     cells : Cells, scipy sparse matrix, or dense array with NaN where missing
-    random_state : seed of the split and of the fit
+    random_state : seed of the folds and of the fits
     bins : bins of P(observed) to report; fewer if they would hold less than 10 cells
     factors, rank : components of the pattern, and of the values
     degree : 1 tests a trend (one degree of freedom), 2 a trend and a bend
-    test, valid : shares held out to test on and to stop on
+    folds : fits, each with one part of the cells held out; at least 2. The time grows with their number
+    valid : share of the cells on which a fit is stopped; 0: it runs until its bound settles
     max_iter, n_jobs, backend, verbose : as in :class:`nmar.CCPF`
 
     Returns
@@ -163,8 +170,8 @@ def missingness_test(
     Raises
     ------
     ValueError
-        if the values are all equal or no cell is missing, or if the held-out cells are fewer than 20 or lie in
-        fewer than 5 rows or columns: the p-value is always a number.
+        if the values are all equal or no cell is missing, or if the cells are fewer than 20 or lie in fewer than 5
+        rows or columns: the p-value is always a number.
 
     Notes
     -----
@@ -186,11 +193,8 @@ def missingness_test(
     if bins < 2:
         raise ValueError(f"bins={bins!r}; give at least 2")
     check_seed("random_state", random_state)
-    cells = _testable(as_cells(cells))
+    cells = _testable(as_cells(cells), folds, valid)
     refuse_weights(cells)
-    kept, stopping, held_out = split_cells(cells, test, valid, random_state)
-    if len(held_out) < LEAST_CELLS:
-        raise ValueError(f"{len(held_out)} held-out cells are too few for a test; at least {LEAST_CELLS} are needed")
     options = Options.of(
         data=Factorization(rank),
         linkage="ignorable",
@@ -200,27 +204,45 @@ def missingness_test(
         random_state=random_state,
         max_iter=max_iter,
     )
-    with progress(verbose, max_iter, "ignorable") as watch:
-        fitted = train(kept, options, valid=stopping if len(stopping) else None, hidden=held_out, watch=watch)
-    residuals = residuals_of(fitted.posterior, held_out)
+    parts = []
+    for k, (kept, stopping, held_out) in enumerate(folded(cells, folds, valid, random_state), 1):
+        with progress(verbose, max_iter, f"fold {k} of {folds}") as watch:
+            fitted = train(kept, options, valid=stopping if len(stopping) else None, hidden=held_out, watch=watch)
+        parts.append(residuals_of(fitted.posterior, held_out))
+    residuals = Residuals(*(np.concatenate(each) for each in zip(*parts, strict=True)))
     trend, mean = spread_trend(residuals, degree)
+    weaker = weaker_trend(residuals, degree)
     return MissingnessTest(
-        trend.statistic,
-        trend.df,
-        trend.df_error,
-        trend.p_value,
+        weaker.statistic,
+        weaker.df,
+        weaker.df_error,
+        weaker.p_value,
         slope=float(trend.coefficient[0]) / mean,
         slope_se=float(trend.error[0]) / mean,
         dispersion=_dispersion(residuals, residuals.residual / np.sqrt(residuals.variance)),
         raw_dispersion=_dispersion(residuals, residuals.residual),
         bins=_bins(residuals, bins),
-        n_train=len(kept),
-        n_test=len(held_out),
+        n_test=len(cells),
+        folds=folds,
     )
 
 
-def _testable(cells: Cells) -> Cells:
-    """The cells, if they vary and some are missing."""
+def folded(cells: Cells, folds: int, valid: float, seed: int) -> Iterator[tuple[Cells, Cells, Cells]]:
+    """Training, validation and held-out cells of each fold; every cell is held out once."""
+    for k, (others, held_out) in enumerate(EntryKFold(folds, random_state=seed).split(cells)):
+        order = np.random.default_rng([seed, k]).permutation(others)
+        stopping, kept = np.split(order, [round(valid * len(cells))])
+        yield cells[kept], cells[stopping], cells[held_out]
+
+
+def _testable(cells: Cells, folds: int, valid: float) -> Cells:
+    """The cells, if they vary, some are missing and there are enough of them."""
+    if folds != int(folds) or folds < 2:
+        raise ValueError(f"folds={folds!r}; give a whole number of at least 2")
+    if not 0.0 <= valid < 1.0 - 1.0 / folds:
+        raise ValueError(f"valid={valid!r} with folds={folds} leaves nothing to train on; lower it, 0 at least")
+    if len(cells) < max(LEAST_CELLS, folds):
+        raise ValueError(f"{len(cells)} cells are too few for a test; at least {max(LEAST_CELLS, folds)} are needed")
     if len(cells) and np.ptp(cells.values) == 0.0:
         raise ValueError(f"all {len(cells):,} values are {cells.values[0]:g}; without spread there is nothing to test")
     if len(cells) == cells.shape[0] * cells.shape[1]:
@@ -255,12 +277,17 @@ def residuals_of(posterior: Posterior, cells: Cells) -> Residuals:
     return Residuals(at.row, at.col, at.posterior.rates(at.row, at.col), residual, variance)
 
 
-def spread_trend(of: Residuals, degree: int) -> tuple[Regression, float]:
-    """Regression of |y − E y| / sd(y) on powers of the rank of P(observed), and the mean of the former."""
+def spread_trend(of: Residuals, degree: int, power: int = 1) -> tuple[Regression, float]:
+    """Regression of (|y − E y| / sd(y))^power on powers of the rank of P(observed), and the mean of the former."""
     place = of.place
-    spread = np.sqrt(of.squared / of.variance)
+    spread = np.sqrt(of.squared / of.variance) ** power
     terms = np.stack([place**k for k in range(1, degree + 1)], axis=1)
     return clustered_regression(spread, terms, of.row, of.col), float(spread.mean())
+
+
+def weaker_trend(of: Residuals, degree: int) -> Regression:
+    """The weaker of the trends of absolute and of squared residuals: a change of their shape moves only one of them."""
+    return min((spread_trend(of, degree, power)[0] for power in (1, 2)), key=lambda one: one.statistic)
 
 
 def _dispersion(of: Residuals, residual: Array) -> Dispersion:

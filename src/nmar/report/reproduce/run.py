@@ -199,7 +199,7 @@ def _used(problem: Problem) -> dict[str, Any]:
 
 
 def _tested(result: MissingnessTest) -> dict[str, Any]:
-    fields = ("statistic", "p_value", "slope", "slope_se", "n_train", "n_test")
+    fields = ("statistic", "p_value", "slope", "slope_se", "n_test", "folds")
     found = {name: getattr(result, name) for name in fields}
     for name, one in (("", result.dispersion), ("raw_", result.raw_dispersion)):
         found |= {f"{name}ratio": one.ratio, f"{name}ratio_low": one.ratio_interval()[0]}
