@@ -19,7 +19,7 @@ from nmar.models.protocol import DataModel, Features, KnownLines, Start
 from nmar.prob.families import FAMILIES
 from nmar.prob.families.base import Conjugate, CountFamily
 from nmar.prob.learn_dispersion import best_dispersion, value_at
-from nmar.prob.linkage_base import Linkage
+from nmar.prob.linkage.base import Linkage
 
 
 @nmar.register

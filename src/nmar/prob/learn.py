@@ -14,7 +14,7 @@ import numpy as np
 from nmar.prob.families.base import Family
 from nmar.prob.learn_dispersion import PRIOR_RATE, log_prior_dispersion, value_at
 from nmar.prob.learn_linkage import learn_mean
-from nmar.prob.linkage_base import Linkage
+from nmar.prob.linkage.base import Linkage
 from nmar.prob.statistics import Statistics
 
 __all__ = ["event_rate", "log_prior_dispersion", "objective", "update"]

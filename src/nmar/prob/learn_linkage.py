@@ -19,7 +19,7 @@ from nmar.prob.statistics import Array, Statistics
 
 if TYPE_CHECKING:
     from nmar.prob.linkage import Curve, Free
-    from nmar.prob.linkage_base import Linkage
+    from nmar.prob.linkage.base import Linkage
 
 __all__ = ["learn_curve", "learn_free", "learn_mean"]
 

@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 
 from nmar.prob.families.base import Family
 from nmar.prob.learn_dispersion import PRIOR_RATE, PRIOR_SHAPE
-from nmar.prob.linkage_base import Linkage
+from nmar.prob.linkage.base import Linkage
 from nmar.prob.statistics import Statistics
 
 Array = NDArray[Any]

@@ -142,7 +142,7 @@ def call(one: Any) -> str:
     """How a data model or a linkage is written: ``nmar.Factorization(3)``, ``"free"``."""
     from dataclasses import fields
 
-    from nmar.prob.linkage_base import Linkage
+    from nmar.prob.linkage.base import Linkage
 
     if isinstance(one, str):
         return f'"{one}"'

@@ -17,7 +17,7 @@ from nmar.prob.families.base import Family
 from nmar.prob.learn_dispersion import best_dispersion
 from nmar.prob.statistics import Array, Statistics
 
-__all__ = ["Bins", "Linkage", "check_width", "extend"]
+__all__ = ["Bins", "Linkage", "check_thinning", "check_width", "extend", "mean_count"]
 
 Bins = Literal["tail", "parity", "open"]
 TINY_RATE = 1e-300  # stands for a rate of zero, where every mean has its limit
@@ -254,6 +254,11 @@ class Linkage:
         if size is not None and own is not None and size != own:
             raise ValueError(f"size is {size}, but linkage {self.name!r} has {own} bins; give that or None")
         return int(own if size is None else size)  # type: ignore[arg-type]
+
+
+def mean_count(rate: Array) -> Array:
+    """Return E[n], n zero-truncated Poisson."""
+    return -rate / np.expm1(-rate)
 
 
 def check_table(name: str, table: tuple[float, ...] | None, first: float, levels: int) -> None:

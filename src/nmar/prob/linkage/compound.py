@@ -1,0 +1,65 @@
+"""The compound linkage: the dispersion is the count (theory.md, Linkages)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from nmar.prob.linkage.base import Linkage, mean_count
+from nmar.prob.statistics import Array
+
+
+@dataclass(frozen=True)
+class Compound(Linkage):
+    """phi2(n) = n: the compound Poisson model; mean="scale" also sets phi1(n) = n, learning nothing.
+
+    Parameters
+    ----------
+    mean : {None, "shift", "scale"}
+        For the Gaussian: which table of the mean is learned beside that of the spread, a shift or a factor; None: none.
+    levels : int
+        Number of entries of a table of the mean; it is constant beyond.
+    learn : bool or None
+        Whether what the linkage has to learn of the spread is learned; None: unless it was given as a number.
+    shift, scale : tuple of float or None
+        Tables of the mean to start from, in units of the values and as factors; None: from nothing.
+    shift_width, scale_width : float
+        Prior standard deviation of a step of these tables; of a shift None is that of the values.
+    thinning : float or "auto"
+        Events for each recorded one. 1 is the paper's model; "auto" chooses by held-out likelihood.
+
+    Examples
+    --------
+    >>> Compound().table(3).tolist()
+    [1.0, 2.0, 3.0]
+    """
+
+    name: ClassVar[str] = "compound"
+
+    @property
+    def learns_mean(self) -> bool:
+        return self.mean == "shift"
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        return 1.0, np.inf
+
+    @property
+    def linear(self) -> bool:
+        return True
+
+    @property
+    def whole(self) -> bool:
+        return True
+
+    def table(self, n: int) -> Array:
+        return np.arange(1.0, n + 1)
+
+    def mean_tables(self, size: int | None = None) -> tuple[Array, Array]:
+        scale, shift = super().mean_tables(size)
+        return (self.table(scale.size) if self.mean == "scale" else scale), shift
+
+    def _expected(self, rate: Array) -> Array:
+        return mean_count(rate)

@@ -1,0 +1,67 @@
+"""The exponential linkage: a table that is linear in the count (theory.md, Linkages)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import gammainc
+
+from nmar.prob.linkage.base import mean_count
+from nmar.prob.linkage.curve import FLOOR, Curve
+from nmar.prob.statistics import Array
+
+
+@dataclass(frozen=True)
+class Exponential(Curve):
+    """phi2(n) = 1 - c + c n (paper), floored where c < 0.
+
+    Parameters
+    ----------
+    c : float or None
+        The parameter; 0 is ignorable. None: learned; a number: fixed, or where to start if ``learn=True``.
+    mean : {None, "shift", "scale"}
+        For the Gaussian: which table of the mean is learned beside that of the spread, a shift or a factor; None: none.
+    levels : int
+        Number of entries of a table of the mean; it is constant beyond.
+    learn : bool or None
+        Whether what the linkage has to learn of the spread is learned; None: unless it was given as a number.
+    shift, scale : tuple of float or None
+        Tables of the mean to start from, in units of the values and as factors; None: from nothing.
+    shift_width, scale_width : float
+        Prior standard deviation of a step of these tables; of a shift None is that of the values.
+    thinning : float or "auto"
+        Events for each recorded one. 1 is the paper's model; "auto" chooses by held-out likelihood.
+    prior_width : float
+        Standard deviation of the normal prior of a learned c.
+
+    Examples
+    --------
+    >>> Exponential(0.5).table(4).tolist()
+    [1.0, 1.5, 2.0, 2.5]
+    """
+
+    name: ClassVar[str] = "exponential"
+    bounds: ClassVar[tuple[float, float]] = (-0.95, 30.0)
+
+    @property
+    def linear(self) -> bool:
+        return self.limits[1] > 1.0
+
+    def table(self, n: int) -> Array:
+        return np.maximum(1 + self.parameter * np.arange(n), FLOOR)
+
+    def slope(self, size: int | None = None) -> Array:
+        steps = np.arange(self._bin_count(size))
+        return np.where(1 + self.parameter * steps > FLOOR, steps, 0.0)
+
+    def _expected(self, rate: Array) -> Array:
+        c = self.parameter
+        if c >= 0:
+            return 1 + c * (mean_count(rate) - 1)
+        floored = 1 + np.ceil((1 - FLOOR) / -c)  # the first floored n, at least 2
+        # FLOOR + sum over n < floored of (1 - c - FLOOR + c n) P(n); P(n < m) and E[n; n < m] by gammainc
+        below = 1 + gammainc(floored, rate) / np.expm1(-rate)
+        count_below = mean_count(rate) * (1 - gammainc(floored - 1, rate))
+        return FLOOR + (1 - c - FLOOR) * below + c * count_below

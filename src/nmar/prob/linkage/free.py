@@ -1,0 +1,216 @@
+"""The free linkage: a table of its own, and a tail beside it (theory.md, Linkages; Thinned counts)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
+
+import numpy as np
+from scipy.special import gammaln
+
+from nmar.prob.families.base import Family
+from nmar.prob.learn_linkage import learn_free
+from nmar.prob.linkage.base import Bins, Linkage, check_thinning, check_width, extend
+from nmar.prob.linkage.geometric import Geometric
+from nmar.prob.statistics import Array, Statistics
+
+TAIL_STEP, TAIL_SHARE = 3.0, 0.1  # where the tail starts: psi(m) = 3^(m - 1), a tenth of the cells at each m > 1
+BENT = 1.2  # logarithm by which a thinned table is bent over its whole length at the start
+REACH = 4.0  # a thinned free table has bins up to this many times s events: P(observed) = 98 %
+
+
+def spaced_starts(levels: int, thinning: float) -> tuple[int, ...]:
+    """Return the first counts of ``levels`` bins: one count each, or with thinning wider and wider ones.
+
+    Examples
+    --------
+    >>> spaced_starts(4, 1.0)
+    (1, 2, 3, 4)
+    >>> spaced_starts(8, 8.0)
+    (1, 2, 3, 5, 8, 13, 20, 32)
+    """
+    if thinning == 1.0:
+        return tuple(range(1, levels + 1))
+    reach, found = max(REACH * thinning, levels), [1]
+    for left in range(levels - 1, 0, -1):  # equal ratios to the end, but at least one count on
+        step = (reach / found[-1]) ** (1.0 / left)
+        found.append(max(found[-1] + 1, round(found[-1] * step)))
+    return tuple(found)
+
+
+def default_levels(thinning: float) -> int:
+    """Return how many bins a free table has: 12, and one more for each doubling of the events."""
+    return 12 + round(float(np.log2(thinning)))
+
+
+@dataclass(frozen=True)
+class Free(Linkage):
+    """phi2(2..levels) free, constant beyond, tied by a chain prior on log phi2.
+
+    With thinning the entries are those of bins of counts that grow wider, up to ``REACH`` times s.
+
+    Parameters
+    ----------
+    levels : int
+        Number of entries; 0: 12, and more with thinning.
+    mean : {None, "shift", "scale"}
+        For the Gaussian: which table of the mean is learned beside that of the spread, a shift or a factor; None: none.
+    learn : bool or None
+        Whether what the linkage has to learn of the spread is learned; None: unless it was given as a number.
+    shift, scale : tuple of float or None
+        Tables of the mean to start from, in units of the values and as factors; None: from nothing.
+    shift_width, scale_width : float
+        Prior standard deviation of a step of these tables; of a shift None is that of the values.
+    thinning : float or "auto"
+        Events for each recorded one. 1 is the paper's model; "auto" chooses by held-out likelihood.
+    strength : float
+        Prior strength a: each entry is drawn to the one before it with the weight of 2a cells.
+    values : tuple of float or None
+        phi2(1..levels), the first 1; its length sets `levels`. None: start from ones.
+    tail : int
+        Levels m of a tail beside the coupling: the dispersion is phi2(n) psi(m), m unrelated to the pattern and with
+        shares learned from the data. 1: no tail.
+    tail_values, tail_parts : tuple of float or None
+        psi(1..tail), the first 1, and P(m).
+
+    Examples
+    --------
+    >>> Free(values=(1.0, 0.5, 0.4)).table(5).tolist()
+    [1.0, 0.5, 0.4, 0.4, 0.4]
+    """
+
+    name: ClassVar[str] = "free"
+    levels: int = 0
+    strength: float = field(default=25.0, kw_only=True)
+    values: tuple[float, ...] | None = field(default=None, kw_only=True)
+    tail: int = field(default=1, kw_only=True)
+    tail_values: tuple[float, ...] | None = field(default=None, kw_only=True)
+    tail_parts: tuple[float, ...] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if int(self.tail) != self.tail or self.tail < 1:
+            raise ValueError(f"tail is {self.tail!r}; give a whole number of at least 1, 1 for no tail")
+        if self.values is not None:
+            object.__setattr__(self, "values", tuple(float(v) for v in self.values))
+            object.__setattr__(self, "levels", len(self.values))
+            if not all(np.isfinite(v) and v > 0 for v in self.values) or self.values[:1] != (1.0,):
+                raise ValueError(f"values is {self.values!r}; give numbers above zero, the first of them 1")
+        check_thinning(self.thinning)
+        if self.levels == 0:
+            object.__setattr__(self, "levels", default_levels(self.events))
+        super().__post_init__()
+        check_width("strength", self.strength)
+        if self.levels < 2:
+            raise ValueError(f"levels is {self.levels}; the free linkage needs at least 2")
+
+    @property
+    def bins(self) -> Bins:
+        return "tail"
+
+    @property
+    def learned(self) -> bool:
+        return self.values is None
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        return spaced_starts(self.levels, self.events)
+
+    @property
+    def size(self) -> int:
+        return self.levels * self.tail
+
+    @property
+    def spread(self) -> Array:
+        """phi2 of each bin of counts, whatever the tail."""
+        return extend(self.values or (1.0,), self.levels)
+
+    @property
+    def tail_table(self) -> Array:
+        return np.array(self.tail_values or [TAIL_STEP**m for m in range(self.tail)])
+
+    @property
+    def tail_shares(self) -> Array:
+        if self.tail_parts:
+            return np.array(self.tail_parts)
+        return np.append(1.0 - TAIL_SHARE * (self.tail - 1), np.full(self.tail - 1, TAIL_SHARE))
+
+    def bin_table(self, size: int | None = None) -> Array:
+        self._bin_count(size)
+        return np.outer(self.spread, self.tail_table).ravel()
+
+    def log_allocation(self, cells: Array) -> float:
+        return float(cells.reshape(-1, self.tail).sum(axis=0) @ np.log(self.tail_shares)) if self.tail > 1 else 0.0
+
+    def thinned(self, thinning: float) -> Self:
+        """Return the linkage with another thinning; a table that is there is read where events are as frequent."""
+        new = replace(self, thinning=thinning, levels=0, values=None, shift=None, scale=None)
+        if self.values is None:
+            return new
+        ratio = new.events / self.events
+        places = np.log(np.maximum(np.array(new.starts) / ratio, 1.0))
+        tables = [self.values, self.shift, self.scale]
+        moved = [None if t is None else np.interp(places, np.log(self.starts), t) for t in tables]
+        shaped = [None if t is None else tuple(float(v) for v in t) for t in moved]
+        return replace(new, values=shaped[0], shift=shaped[1], scale=shaped[2])
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        table = self.bin_table()
+        return float(table.min()), float(table.max())
+
+    @property
+    def parameters(self) -> int:
+        return self.levels - 1
+
+    @property
+    def leader(self) -> Linkage | None:
+        return None if self.events > 1.0 else Geometric(mean=self.mean, levels=self.levels)
+
+    def led_by(self, found: Linkage) -> Self:
+        values = tuple(float(v) for v in found.table(self.levels))
+        return replace(self, values=values, shift=found.shift, scale=found.scale)
+
+    def bent(self, sign: float, sd: float) -> Self:
+        steps = np.arange(self.levels) if self.events == 1.0 else BENT * np.linspace(0.0, 1.0, self.levels) / 0.3
+        values = np.clip(np.exp(0.3 * sign * steps), 0.2, 5.0)
+        return replace(super().bent(sign, sd), values=tuple(values.tolist()))
+
+    def learn_spread(
+        self, family: Family, dispersion: float, stats: Statistics, learn_dispersion: bool
+    ) -> tuple[Linkage, float]:
+        if not self.learn:
+            return super().learn_spread(family, dispersion, stats, learn_dispersion)
+        return learn_free(self, family, dispersion, stats, learn_dispersion)
+
+    def start(self, sd: float = 1.0) -> Self:
+        values = self.values or (1.0,) * self.levels
+        started = replace(super().start(sd), values=values, learn=self.learn is not False)
+        if self.tail == 1:
+            return started
+        tail, parts = tuple(self.tail_table.tolist()), tuple(self.tail_shares.tolist())
+        return replace(started, tail_values=tail, tail_parts=parts)
+
+    def table(self, n: int) -> Array:
+        bins = np.searchsorted(self.starts, np.arange(1, n + 1), side="right") - 1
+        return self.spread[bins]
+
+    def _expected(self, rate: Array) -> Array:
+        rate = rate[..., None]
+        table = self.spread * float(self.tail_shares @ self.tail_table)
+        counts = np.arange(1, self.levels)
+        log_probability = counts * np.log(rate) - gammaln(counts + 1) - rate - np.log(-np.expm1(-rate))
+        return table[-1] + np.exp(log_probability) @ (table[:-1] - table[-1])
+
+    def log_prior(self) -> float:
+        """Return the chain prior as a density of log phi2 (of phi2 itself it would drag the table to 0)."""
+        if not self.learn:
+            return super().log_prior()
+        steps = np.diff(np.log(self.spread))
+        chain = self.strength * float(np.sum(-steps - np.expm1(-steps)))
+        return super().log_prior() + chain + self._log_prior_of_tail()
+
+    def _log_prior_of_tail(self) -> float:
+        """log psi(m) ~ N(0, 1), m > 1, and shares with one cell more each."""
+        if self.tail == 1:
+            return 0.0
+        return float(np.sum(np.log(self.tail_shares)) - 0.5 * np.sum(np.square(np.log(self.tail_table))))

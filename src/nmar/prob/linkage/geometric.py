@@ -1,0 +1,69 @@
+"""The geometric linkage: a table that is exponential in the count (theory.md, Linkages)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import gammainc
+
+from nmar.prob.linkage.curve import FLOOR, Curve
+from nmar.prob.statistics import Array
+
+LOG_CEILING = 230.0  # log of the largest value of the table: nothing overflows
+
+
+@dataclass(frozen=True)
+class Geometric(Curve):
+    """phi2(n) = exp(c (n - 1)), floored where c < 0; values are capped at exp(230).
+
+    Parameters
+    ----------
+    c : float or None
+        The parameter; 0 is ignorable. None: learned; a number: fixed, or where to start if ``learn=True``.
+    mean : {None, "shift", "scale"}
+        For the Gaussian: which table of the mean is learned beside that of the spread, a shift or a factor; None: none.
+    levels : int
+        Number of entries of a table of the mean; it is constant beyond.
+    learn : bool or None
+        Whether what the linkage has to learn of the spread is learned; None: unless it was given as a number.
+    shift, scale : tuple of float or None
+        Tables of the mean to start from, in units of the values and as factors; None: from nothing.
+    shift_width, scale_width : float
+        Prior standard deviation of a step of these tables; of a shift None is that of the values.
+    thinning : float or "auto"
+        Events for each recorded one. 1 is the paper's model; "auto" chooses by held-out likelihood.
+    prior_width : float
+        Standard deviation of the normal prior of a learned c.
+
+    Examples
+    --------
+    >>> Geometric(-0.5).table(3).round(2).tolist()
+    [1.0, 0.61, 0.37]
+    """
+
+    name: ClassVar[str] = "geometric"
+    bounds: ClassVar[tuple[float, float]] = (-3.0, 2.0)
+
+    def table(self, n: int) -> Array:
+        return np.maximum(np.exp(np.minimum(self.parameter * np.arange(n), LOG_CEILING)), FLOOR)
+
+    def slope(self, size: int | None = None) -> Array:
+        steps = np.arange(self._bin_count(size))
+        power = self.parameter * steps
+        free = (power < LOG_CEILING) & (power > np.log(FLOOR))
+        return np.where(free, steps * np.exp(np.where(free, power, 0.0)), 0.0)
+
+    def _expected(self, rate: Array) -> Array:
+        c = self.parameter
+        grown = rate * np.exp(min(c, LOG_CEILING))
+        if c >= 0:
+            power = rate * np.expm1(min(c, LOG_CEILING)) - c
+            log_mean = power + np.log(np.expm1(-grown) / np.expm1(-rate))
+            return np.exp(np.minimum(log_mean, LOG_CEILING))
+        floored = 1 + np.ceil(np.log(FLOOR) / c)  # the first floored n, at least 2
+        below = 1 + gammainc(floored, rate) / np.expm1(-rate)
+        # sum over n < floored of exp(c (n - 1)) P(n): a Poisson of rate `grown`
+        mass = (np.expm1(-grown) + gammainc(floored, grown)) / np.expm1(-rate)
+        return FLOOR * (1 - below) + np.exp(rate * np.expm1(c) - c) * mass

@@ -1,0 +1,52 @@
+"""The ignorable linkage: values do not depend on counts (theory.md, Linkages)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nmar.prob.linkage.base import Bins, Linkage
+
+
+@dataclass(frozen=True)
+class Ignorable(Linkage):
+    """phi2(n) = 1: the value does not depend on the count.
+
+    Parameters
+    ----------
+    mean : {None, "shift", "scale"}
+        For the Gaussian: which table of the mean is learned beside that of the spread, a shift or a factor; None: none.
+    levels : int
+        Number of entries of a table of the mean; it is constant beyond.
+    learn : bool or None
+        Whether what the linkage has to learn of the spread is learned; None: unless it was given as a number.
+    shift, scale : tuple of float or None
+        Tables of the mean to start from, in units of the values and as factors; None: from nothing.
+    shift_width, scale_width : float
+        Prior standard deviation of a step of these tables; of a shift None is that of the values.
+    thinning : float or "auto"
+        Events for each recorded one. 1 is the paper's model; "auto" chooses by held-out likelihood.
+
+    Examples
+    --------
+    >>> Ignorable().table(3).tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    name: ClassVar[str] = "ignorable"
+
+    @property
+    def bins(self) -> Bins:
+        return "tail"
+
+    @property
+    def size(self) -> int:
+        return 1 if self.mean is None else self.levels
+
+    @property
+    def couples(self) -> bool:
+        return self.mean is not None
+
+    @property
+    def whole(self) -> bool:
+        return True

@@ -1,0 +1,74 @@
+"""The linear linkage: two levels, by the parity of the count (theory.md, Linkages)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from nmar.prob.linkage.base import Bins
+from nmar.prob.linkage.curve import FLOOR, Curve
+from nmar.prob.statistics import Array
+
+
+@dataclass(frozen=True)
+class Linear(Curve):
+    """phi2(n) = 1 for odd n and 1 - 2c for even n (paper): E[phi2] is linear in P(missing).
+
+    Parameters
+    ----------
+    c : float or None
+        The parameter; 0 is ignorable. None: learned; a number: fixed, or where to start if ``learn=True``.
+    mean : {None, "shift", "scale"}
+        For the Gaussian: which table of the mean is learned beside that of the spread, a shift or a factor; None: none.
+    levels : int
+        Number of entries of a table of the mean; it is constant beyond.
+    learn : bool or None
+        Whether what the linkage has to learn of the spread is learned; None: unless it was given as a number.
+    shift, scale : tuple of float or None
+        Tables of the mean to start from, in units of the values and as factors; None: from nothing.
+    shift_width, scale_width : float
+        Prior standard deviation of a step of these tables; of a shift None is that of the values.
+    thinning : float or "auto"
+        Events for each recorded one. 1 is the paper's model; "auto" chooses by held-out likelihood.
+    prior_width : float
+        Standard deviation of the normal prior of a learned c.
+
+    Examples
+    --------
+    >>> Linear(0.25).table(4).tolist()
+    [1.0, 0.5, 1.0, 0.5]
+    """
+
+    name: ClassVar[str] = "linear"
+    by_count: ClassVar[bool] = False
+    bounds: ClassVar[tuple[float, float]] = (-50.0, 0.475)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.c is not None and self.c >= 0.5:
+            raise ValueError(f"c is {self.c!r}; the linear linkage needs c below 0.5, so that 1 - 2c > 0")
+
+    @property
+    def bins(self) -> Bins:
+        return "parity" if self.mean is None else "open"
+
+    @property
+    def _even(self) -> float:
+        return max(1 - 2 * self.parameter, FLOOR)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        return min(1.0, self._even), max(1.0, self._even)
+
+    def table(self, n: int) -> Array:
+        return np.where(np.arange(1, n + 1) % 2 == 1, 1.0, self._even)
+
+    def slope(self, size: int | None = None) -> Array:
+        even = np.arange(1, self._bin_count(size) + 1) % 2 == 0
+        return np.where(even & (1 - 2 * self.parameter > FLOOR), -2.0, 0.0)
+
+    def _expected(self, rate: Array) -> Array:
+        # 1 - c + c exp(-rate), with the floored c
+        return 1 + 0.5 * (1 - self._even) * np.expm1(-rate)
