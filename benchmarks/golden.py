@@ -35,12 +35,10 @@ def fitted(
     model = nmar.CCPF(data, linkage, random_state=0, **settings).fit(cells, **(fit or {}))
     rows, cols = (index[:60] for index in cells.positions())
     rows, cols = cells.row_ids[rows], cells.col_ids[cols]
-    loaded = model
-    if not isinstance(data, nmar.Regressor):  # whose estimator cannot be saved
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model"
-            model.save(path)
-            loaded = nmar.load(path)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        model.save(path)
+        loaded = nmar.load(path)
     found = {"bound": np.array(model.bound_trace_)}
     for name, one in (("fitted", model), ("loaded", loaded)):
         found[f"{name} P(observed)"] = np.asarray(one.observed_probability(rows, cols))

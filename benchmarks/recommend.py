@@ -1,12 +1,14 @@
 """Lists of 100 on MovieLens-1M: how good they are beside hpfrec and implicit at the same K, and how fast they are made.
 
     python -m benchmarks.recommend quality [--factors 10 30] [--seeds 3]
+    python -m benchmarks.recommend stopping
     python -m benchmarks.recommend speed
     python -m benchmarks.recommend reading
 
 A fifth of the cells is held out; all of them are relevant, whatever the rating, because the rankings are of what will
 be observed. Cells of the training part are left out of every list. Nothing is chosen on the held-out cells: each
-library runs with its defaults and the same number of factors. Processor time beside wall time, because other programs
+library runs with its defaults and the same number of factors; where ours stops was chosen on a tenth of training cells
+(*stopping*). Processor time beside wall time, because other programs
 may run.
 """
 
@@ -22,8 +24,9 @@ import numpy as np
 import scipy.sparse as sparse
 
 import nmar
-from benchmarks.problems import ml_1m
+from benchmarks.problems import folder, ml_1m, ml_latest_small, parts, triplets
 from nmar import Cells, metrics
+from nmar.fit.loop.callbacks import Record
 from nmar.report.metrics import _hits
 
 Lists = np.ndarray
@@ -85,6 +88,7 @@ MODELS: dict[str, Callable[..., Lists]] = {
     "hpfrec": hpfrec,
     "implicit (ALS)": implicit,
     "nmar PatternOnly, by observed": ours(nmar.PatternOnly()),
+    "nmar PatternOnly, tol 1e-4, by observed": ours(nmar.PatternOnly(), tol=1e-4),  # where other models stop
     "nmar PatternOnly, 100 sweeps, by observed": ours(nmar.PatternOnly(), tol=0, max_iter=100),  # as hpfrec makes
     "nmar PatternOnly, prior learned, by observed": ours(nmar.PatternOnly(), prior="learned"),
     "nmar CCPF free, by observed": ours(nmar.Factorization(10), "free", starts=1),
@@ -134,6 +138,43 @@ def quality(factors: list[int], seeds: int, only: list[str] | None) -> Iterator[
             yield f"| {name} | {k} | {shown} | {paired(each, theirs)} | {mean[3]:.0f} |"
 
 
+def lastfm(seed: int = 0) -> tuple[Cells, Cells, Cells]:
+    """Who listened to whom (HetRec 2011)."""
+    return parts(*triplets(folder() / "lastfm_hetrec2k" / "ratings.parquet"), seed)
+
+
+def stopping(tols: tuple[float, ...] = (1e-4, 5e-5, 3e-5, 1e-5, 5e-6)) -> Iterator[str]:
+    """NDCG on a tenth of the training cells where a fit of the pattern would stop, and the gain over the first."""
+    yield "| data | K | tol | sweeps | NDCG@100 | over the first |"
+    yield "|---|---|---|---|---|---|"
+    for problem in (ml_1m, ml_latest_small, lastfm):
+        inner, _, judge = problem()[0].split(test=0.1, valid=0.0, seed=7)
+        for k in (10, 30):
+            found = stops_of(inner, judge, k, tols)
+            first = found[tols[0]][1]
+            for tol, (sweep, each) in found.items():
+                gain = paired([each], [first]) if tol != tols[0] else ""
+                yield f"| {problem.__name__} | {k} | {tol:g} | {sweep} | {each.mean():.4f} | {gain} |"
+
+
+def stops_of(train: Cells, judge: Cells, factors: int, tols: tuple[float, ...]) -> dict[float, tuple[int, np.ndarray]]:
+    """The sweep at which a fit with each ``tol`` stops, and NDCG of the rows there."""
+    found: dict[float, tuple[int, np.ndarray]] = {}
+    bounds = []
+
+    def look(record: Record) -> bool:
+        bounds.append(record.bound)
+        gain = np.inf if len(bounds) < 3 else (bounds[-1] - bounds[-2]) / abs(bounds[-1])
+        for tol in [one for one in tols if one not in found and gain <= one]:
+            u, v = (side.pattern.weights.mean for side in record.state.sides)
+            found[tol] = record.iteration, ndcg_of_rows(best(np.asarray(u @ v.T, np.float64), train), judge)
+        return tols[-1] in found
+
+    model = nmar.CCPF(nmar.PatternOnly(), factors=factors, random_state=0, tol=0, max_iter=400)
+    model.fit(train, hidden=judge, callbacks=[look])
+    return found
+
+
 def speed(repeats: int = 5) -> Iterator[str]:
     """Top 100 of all rows: rows a second by the clock, and processor time for one."""
     train, _, _ = ml_1m()
@@ -174,7 +215,7 @@ def reading() -> Iterator[str]:
 def main() -> None:
     """Print one of the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("quality", "speed", "reading"))
+    parser.add_argument("what", choices=("quality", "stopping", "speed", "reading"))
     parser.add_argument("--factors", type=int, nargs="+", default=[10, 30])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", nargs="+", help="models whose name contains one of these")
@@ -182,7 +223,7 @@ def main() -> None:
     if args.what == "quality":
         lines = quality(args.factors, args.seeds, args.only)
     else:
-        lines = speed() if args.what == "speed" else reading()
+        lines = {"stopping": stopping, "speed": speed, "reading": reading}[args.what]()
     for line in lines:
         print(line, flush=True)
 

@@ -29,7 +29,7 @@ KINDS = ("weighted", "pseudo-values", "residuals")
 
 def inverse_probability(cells: Cells, seed: int, **more: object) -> np.ndarray:
     """1/P(observed) of the cells, cut at the same quantile as in the library, whose sum is the number of all cells."""
-    pattern = CCPF(nmar.PatternOnly(), "ignorable", factors=3, random_state=seed).fit(cells, **more)
+    pattern = CCPF(nmar.PatternOnly(), "ignorable", factors=3, random_state=seed, tol=1e-4).fit(cells, **more)
     inverse = 1.0 / pattern.observed_probability(*cells.pairs())
     inverse = np.minimum(inverse, np.quantile(inverse, CLIP))
     return inverse * (np.prod(cells.shape) / inverse.sum())

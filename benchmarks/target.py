@@ -85,7 +85,7 @@ def observed_likelihood(train: Cells, pattern: Pattern, seed: int) -> np.ndarray
     for k in range(FOLDS):
         parts = (np.nonzero(seen & (fold != k)), np.nonzero(fold == k))
         kept, out = (Cells.from_arrays(i, j, np.zeros(len(i)), train.shape) for i, j in parts)
-        model = CCPF(nmar.PatternOnly(), pattern=pattern, random_state=seed).fit(kept, hidden=out)
+        model = CCPF(nmar.PatternOnly(), pattern=pattern, random_state=seed, tol=1e-4).fit(kept, hidden=out)
         p, y = model.observed_probability(*out.pairs()), seen[out.pairs()]
         found.append(np.mean(np.where(y, np.log(p), np.log1p(-p))))
     return np.array(found)
@@ -96,7 +96,7 @@ def judges(train: Cells, fold: np.ndarray, seed: int) -> np.ndarray:
     found = np.zeros(len(train))
     for k in range(FOLDS):
         kept, out = train.select(fold != k), train.select(fold == k)
-        model = CCPF(nmar.PatternOnly(), "ignorable", factors=3, random_state=seed).fit(kept, hidden=out)
+        model = CCPF(nmar.PatternOnly(), "ignorable", factors=3, random_state=seed, tol=1e-4).fit(kept, hidden=out)
         found[fold == k] = model.observed_probability(*out.pairs())
     return inverse_weights(found)
 

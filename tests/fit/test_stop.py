@@ -170,3 +170,10 @@ def test_a_callback_stops_the_fit_not_the_search_before_it():
     model.fit(cells_of(SETTINGS["full"]), callbacks=[lambda record: told.append(record) or record.iteration == 4])
     assert model.stop_reason_ == "callback" and model.n_iter_ == 4
     assert len(told) == 3 * 24 + 12 + 4
+
+
+def test_a_pattern_alone_goes_on_longer_unless_it_is_told():
+    assert Options.of().stop.tol == 1e-4
+    assert Options.of(data=nmar.PatternOnly()).stop.tol == 3e-5
+    assert Options.of(data=nmar.PatternOnly(), tol=1e-3).stop.tol == 1e-3
+    assert Options.of(data=nmar.PatternOnly(), tol=0).stop.tol == 0

@@ -95,7 +95,7 @@ def test_own_split_with_unseen_ids(linked: nmar.Cells) -> None:
 
 def test_two_stage_has_a_finished_pattern_and_the_start_of_the_others(linked: nmar.Cells) -> None:
     train, valid, test = linked.split(test=0.2, valid=0.01, seed=0)
-    options = {"factors": 3, "max_iter": 25, "n_jobs": 1, "random_state": 0}
+    options = {"factors": 3, "max_iter": 25, "tol": 1e-4, "n_jobs": 1, "random_state": 0}
     alone = nmar.CCPF(nmar.PatternOnly(), "ignorable", **options).fit(train, hidden=test.concat(valid))
     seen: list[float] = []
     watch = [lambda record: seen.append(record.validation)]

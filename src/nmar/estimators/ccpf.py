@@ -83,9 +83,10 @@ class CCPF(
         of what is missing.
     max_iter : int, default 200
         Sweeps at most.
-    tol : float, default 0.0001
+    tol : float or None, default None
         Relative gain of the bound to stop at. The fit has converged when a sweep raises the bound by less than ``tol``
-        of itself; 0 never stops.
+        of itself; 0 never stops. None: 0.0001, and 0.00003 with :class:`nmar.PatternOnly`, whose lists are better for
+        it.
     backend : {"auto", "numba", "reference"}, default 'auto'
         Kernels that do the work. Compiled ones, or slow NumPy ones that define what these must give.
     n_jobs : int or None, default None
@@ -165,7 +166,7 @@ class CCPF(
         solver: Literal["batch", "minibatch", "entrywise"] | Minibatch | Entrywise = "batch",
         control: bool | Literal["tail", "blind"] = False,
         max_iter: int = 200,
-        tol: float = 1e-4,
+        tol: float | None = None,
         backend: Literal["auto", "numba", "reference"] = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,

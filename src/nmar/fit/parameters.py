@@ -114,11 +114,13 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter("max_iter", 200, "int, default 200", "Sweeps at most.", read=int),
         Parameter(
             "tol",
-            1e-4,
-            "float, default 0.0001",
+            None,
+            "float or None, default None",
             "Relative gain of the bound to stop at. The fit has converged when a sweep raises the bound by less than "
-            "``tol`` of itself; 0 never stops.",
+            "``tol`` of itself; 0 never stops. None: 0.0001, and 0.00003 with :class:`nmar.PatternOnly`, whose lists "
+            "are better for it.",
             read=float,
+            usual="0.0001; 0.00003 where only what is observed is modelled",
         ),
         Parameter(
             "backend",

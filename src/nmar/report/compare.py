@@ -51,7 +51,7 @@ def compare(
     seed: int = 0,
     *,
     trust: float | str | Sequence[float | str] = "auto",
-    tol: float = 1e-4,
+    tol: float | None = None,
     train: Any = None,
     test_cells: Any = None,
     valid_cells: Any = None,
