@@ -78,6 +78,13 @@ def test_every_cell_is_held_out_once_and_unseen_by_its_fit(linked: nmar.Cells) -
     assert (seen == 1).all()
 
 
+def test_folds_that_are_not_tested_are_only_learned_from(linked: nmar.Cells) -> None:
+    some = nmar.missingness_test(linked, **{**SETTINGS, "max_iter": 10, "folds": 5})
+    assert some.folds == 3 and abs(some.n_test - 0.6 * len(linked)) < 3
+    one = nmar.missingness_test(linked, **{**SETTINGS, "max_iter": 10, "tested": 1})
+    assert one.folds == 1 and abs(one.n_test - len(linked) / 2) <= 1
+
+
 def test_a_change_of_shape_alone_is_no_link() -> None:
     """Tails grow with P(observed), the variance stays: absolute residuals have a trend, squares have none."""
     rng, n = np.random.default_rng(3), 6000
@@ -95,7 +102,7 @@ def test_folds_find_what_one_held_out_fifth_does_not() -> None:
     found = []
     for seed in range(6):
         cells, _ = nmar.simulate((200, 100), nmar.Factorization(2), nmar.Linear(0.3), density=0.3, seed=seed)
-        found.append(nmar.missingness_test(cells, random_state=seed, **{**SETTINGS, "folds": 5}))
+        found.append(nmar.missingness_test(cells, random_state=seed, **{**SETTINGS, "folds": 5, "tested": 5}))
     assert sum(one.p_value < 0.05 for one in found) >= 5 and all(one.slope < 0.0 for one in found)
 
 
@@ -195,6 +202,8 @@ def test_nothing_to_test_is_an_error(values: np.ndarray, message: str) -> None:
         ({"folds": 1}, "folds=1"),
         ({"folds": 2.5}, "folds=2.5"),
         ({"folds": 10_000}, "too few"),
+        ({"tested": 3}, "tested=3; give a whole number from 1 to folds=2"),
+        ({"tested": 0}, "tested=0"),
         ({"valid": 0.5}, "valid=0.5 with folds=2"),
     ],
 )

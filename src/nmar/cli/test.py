@@ -21,7 +21,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rank", type=int, default=10, help="rank of the factorization of the values (10)")
     parser.add_argument("--bins", type=int, default=100, help="bins of P(observed) (100)")
     parser.add_argument("--degree", type=int, choices=(1, 2), default=1, help="1: a trend, 2: a trend and a bend")
-    parser.add_argument("--folds", type=int, default=5, metavar="N", help="fits, each with a part held out (5)")
+    parser.add_argument("--folds", type=int, default=5, metavar="N", help="parts into which the cells are dealt (5)")
+    parser.add_argument("--tested", type=int, metavar="N", help="parts held out and tested, a fit each (3, or all)")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the bins (csv, tsv, parquet)")
     parser.add_argument("--json", action="store_true", help="statistic and p-value as one JSON object instead of text")
     setting_arguments(parser, SETTINGS)
@@ -41,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
         rank=args.rank,
         degree=args.degree,
         folds=args.folds,
+        tested=args.tested,
         verbose=0 if args.quiet else 1,
         **settings_of(args, SETTINGS),
     )
