@@ -7,7 +7,8 @@
 a pattern that has not seen the cell; the best by log likelihood is then fitted to all training cells, and only its test
 error is printed beside the baseline. ``--pattern`` has every candidate twice, with and without covariates of the
 pattern, and first says how well either predicts which cells are observed. ``jester``: cells are kept with probability
-logistic(a + b z), z the standard score of the value, at a density of 0.3; the error is that of the cells taken out.
+logistic(a + b z) at a density of 0.3, z the standard score of the value, or of the mean of its column (popularity); the
+error is that of the cells taken out, mean and standard deviation over seeds.
 """
 
 from __future__ import annotations
@@ -28,7 +29,14 @@ from nmar.fit.target import inverse_weights
 
 FOLDS = 5
 DENSITY = 0.3
-STRENGTHS = (0.0, 0.5, 1.0, 2.0)
+# what the log odds of being kept rise with, and by how much per standard deviation of it
+MECHANISMS = {
+    "at random": ("value", 0.0),
+    "by popularity, 1": ("popularity", 1.0),
+    "by value, 0.5": ("value", 0.5),
+    "by value, 1": ("value", 1.0),
+    "by value, 2": ("value", 2.0),
+}
 
 
 def features() -> dict[str, np.ndarray]:
@@ -149,36 +157,41 @@ def report(model: CCPF, test: Cells, name: str) -> float:
     return error
 
 
-def masked(strength: float, seed: int) -> tuple[Cells, Cells]:
-    """Jester's cells, kept the more often the larger their value, and those taken out."""
+def masked(mechanism: str, seed: int) -> tuple[Cells, Cells]:
+    """Jester's cells that are kept, and those taken out."""
     row, col, value = triplets(folder() / "jester_dense1000" / "ratings.parquet")
     rows, cols = (np.unique(ids, return_inverse=True)[1] for ids in (row, col))
-    z = (value - value.mean()) / value.std()
-    level = brentq(lambda a: float(expit(a + strength * z).mean()) - DENSITY, -20.0, 20.0)
-    kept = np.random.default_rng(seed).random(len(z)) < expit(level + strength * z)
+    column_mean = (np.bincount(cols, weights=value) / np.bincount(cols))[cols]
+    by, strength = MECHANISMS[mechanism]
+    chosen = column_mean if by == "popularity" else value
+    z = strength * (chosen - chosen.mean()) / chosen.std()
+    level = brentq(lambda a: float(expit(a + z).mean()) - DENSITY, -20.0, 20.0)
+    kept = np.random.default_rng(seed).random(len(z)) < expit(level + z)
     shape = (int(rows.max()) + 1, int(cols.max()) + 1)
     return tuple(Cells.from_arrays(rows[m], cols[m], value[m], shape) for m in (kept, ~kept))  # type: ignore[return-value]
 
 
-def run_jester(seeds: list[int]) -> None:
+def run_jester(seeds: list[int], jobs: int | None, only: str = "") -> None:
     """Errors on the cells that were taken out, where the truth is known."""
     shift = Free(thinning=16, mean="shift")
-    for strength in STRENGTHS:
+    print("| mechanism | model | MSE | bias | log likelihood |\n" + 5 * "|---" + "|")
+    for mechanism in (one for one in MECHANISMS if one.startswith(only)):
         for name, linkage, target in (
-            ("default", None, "observed"),
             ("ignorable", "ignorable", "observed"),
-            ("ignorable, weighted", "ignorable", "all"),
+            ("coupled (default)", None, "observed"),
             ("shift, s = 16", shift, "observed"),
-            ("shift, s = 16, weighted", shift, "all"),
+            ('ignorable, target="all"', "ignorable", "all"),
+            ('shift, s = 16, target="all"', shift, "all"),
         ):
             found = []
             for seed in seeds:
-                train, hidden = masked(strength, seed)
-                model = CCPF(Factorization(5), linkage, factors=3, random_state=seed, target=target).fit(train)
-                away = model.predict_entries(*hidden.pairs()) - hidden.values
-                found.append((np.sqrt(np.mean(away**2)), away.mean()))
-            error, bias = np.mean(found, axis=0)
-            print(f"strength {strength}  {name:24s} {target:9s} RMSE {error:.4f}  bias {bias:+.3f}", flush=True)
+                train, hidden = masked(mechanism, seed)
+                model = CCPF(Factorization(5), linkage, factors=3, random_state=seed, target=target, n_jobs=jobs)
+                away = model.fit(train).predict_entries(*hidden.pairs()) - hidden.values
+                found.append((np.mean(away**2), away.mean(), model.log_likelihood(hidden)))
+            (error, bias, density), sd = np.mean(found, axis=0), np.std(found, axis=0, ddof=1)
+            shown = (f"{error:.2f} ± {sd[0]:.2f}", f"{bias:+.2f} ± {sd[1]:.2f}", f"{density:.3f} ± {sd[2]:.3f}")
+            print(f"| {mechanism} | {name} | {' | '.join(shown)} |", flush=True)
 
 
 def main() -> None:
@@ -188,12 +201,14 @@ def main() -> None:
     parser.add_argument("--covariates", action="store_true", help="of Coat's users and items")
     parser.add_argument("--pattern", action="store_true", help="covariates of the pattern too")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--jobs", type=int, default=None, help="threads, of jester (all)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="mechanisms of jester whose name starts with this")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     if args.what == "coat":
         run_coat(args.seeds, args.covariates, args.pattern)
     else:
-        run_jester(args.seeds)
+        run_jester(args.seeds, args.jobs, args.only)
 
 
 if __name__ == "__main__":
