@@ -118,7 +118,8 @@ def test_a_full_matrix_is_fitted_as_ignorable():
 
 
 def test_a_fit_that_has_not_converged_says_so(cells):
-    with pytest.warns(ConvergenceWarning, match=r"tol=0\.0001 of itself after max_iter=2 sweeps; raise it, or go on with warm_start=True"):
+    told = r"tol=0\.0001 of itself after max_iter=2 sweeps; raise it, or go on with warm_start=True"
+    with pytest.warns(ConvergenceWarning, match=told):
         clone(MODEL).set_params(max_iter=2).fit(cells)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
