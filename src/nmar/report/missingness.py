@@ -65,7 +65,7 @@ class MissingnessTest:
     ----------
     statistic, df, df_error, p_value : F of the trend, its degrees of freedom and its p-value: the weaker of the
         regressions of absolute and of squared residuals. Rows and columns may differ in noise; where they are
-        observed unequally often too, 8.4 % were rejected at 5 % (docs/experiments/missingness_test.md)
+        observed unequally often too, 7.2 % were rejected at 5 % (docs/experiments/missingness_test.md)
     slope, slope_se : change of the absolute residual, in units of the expected standard deviation, from the least to
         the most likely observed cells, relative to its mean; and its standard error
     dispersion : double generalized linear model of the residuals over their predictive standard deviation: slopes of
