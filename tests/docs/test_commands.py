@@ -31,6 +31,7 @@ def test_commands_of_a_page_are_understood(page: Path) -> None:
         parser().parse_args(command)
 
 
+@pytest.mark.slow
 def test_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     """On a small table in the place of MovieLens, some of whose columns have one cell, which may be held out."""
     cells, _ = nmar.simulate((40, 30), nmar.Factorization(2), density=0.3, seed=0)

@@ -23,6 +23,7 @@ def p_values(linkage: nmar.Ignorable, seeds: range) -> list[float]:
     return found
 
 
+@pytest.mark.slow
 def test_quiet_without_a_link() -> None:
     found = p_values(nmar.Ignorable(), range(6))
     assert min(found) > 0.01 and np.median(found) > 0.1
@@ -32,6 +33,7 @@ def test_loud_with_a_link() -> None:
     assert max(p_values(nmar.Geometric(-0.8), range(3))) < 1e-4
 
 
+@pytest.mark.slow
 def test_noise_of_rows_and_columns_is_no_link() -> None:
     """Lines differ in noise and in how often they are observed, the one unrelated to the other."""
     low = 0
@@ -97,6 +99,7 @@ def test_a_change_of_shape_alone_is_no_link() -> None:
     assert weaker_trend(of, 1).p_value > 0.05
 
 
+@pytest.mark.slow
 def test_folds_find_what_one_held_out_fifth_does_not() -> None:
     """c = 0.3 at 6,000 cells: at the same density the trend of one fold alone is lost in its noise."""
     found = []
