@@ -101,6 +101,16 @@ def run_parts(
     return Left.of([task(common, part) for part in parts], storage, f"{name}.{number}", began)
 
 
+def grouped(count: int, threads: int) -> list[slice]:
+    """The parts of each task: many at first, few at the end, so that all threads end together."""
+    found, start = [], 0
+    while start < count:
+        stop = start + -(-(count - start) // (SHARE * threads))
+        found.append(slice(start, stop))
+        start = stop
+    return found
+
+
 class Cluster:
     """An executor on a Dask cluster.
 
@@ -142,8 +152,11 @@ class Cluster:
         name = self.spool.put(common, self._shared.reference if self._maps else None)
         label = getattr(common, "label", task.__name__.strip("_").replace("_", "-"))
         try:
-            groups = self._groups(len(given))
-            found = self._collect(self._tasks(task, name, label, [given[group] for group in groups]), groups)
+            threads = max(sum(self.client.nthreads().values()), 2)
+            groups = grouped(len(given), threads)
+            sender = self._sender(task, name, label, [given[group] for group in groups])
+            sizes = [group.stop - group.start for group in groups]
+            found = self._collect(Tasks(sender, sizes, threads, PATIENCE), groups)
         except Exception as error:
             explained = self._explained(error)
             if explained is error:
@@ -152,27 +165,17 @@ class Cluster:
         log.debug("%s: %d tasks, %.2f s", label, len(groups), time.perf_counter() - began)
         return found
 
-    def _tasks(self, task: Callable[[Any, Any], Any], name: str, label: str, parts: list[list[Any]]) -> Tasks:
-        """The tasks of a map, not sent yet."""
+    def _sender(
+        self, task: Callable[[Any, Any], Any], name: str, label: str, parts: list[list[Any]]
+    ) -> Callable[[int, int], Any]:
+        """Sends a task of a map, by its number and by the number of its copy."""
 
         def send(number: int, copy: int) -> Any:
             key = f"nmar-{label}-{self.spool.token}-{self.spool.count}-{number}-{copy}"
             sent = (task, self.spool.storage, name, number, parts[number], self._wanted)
             return self.client.submit(run_parts, *sent, key=key, pure=False)
 
-        return Tasks(send, [len(part) for part in parts], self._threads(), PATIENCE)
-
-    def _threads(self) -> int:
-        return max(sum(self.client.nthreads().values()), 2)
-
-    def _groups(self, count: int) -> list[slice]:
-        """The parts of each task: many at first, few at the end, so that all threads end together."""
-        threads, found, start = self._threads(), [], 0
-        while start < count:
-            stop = start + -(-(count - start) // (SHARE * threads))
-            found.append(slice(start, stop))
-            start = stop
-        return found
+        return send
 
     def _on_one_machine(self) -> bool:
         """Whether the workers are where this process is, as far as their addresses tell."""
