@@ -24,6 +24,7 @@ from nmar.fit.executor import Serial, Threads, threads
 from nmar.fit.sharing import NotShared, SharedArrays, detach
 from nmar.fit.spool import Left, Spool, forget, load
 from nmar.fit.tasks import Tasks
+from nmar.kernels.spec import Room
 
 log = logging.getLogger("nmar")
 
@@ -131,7 +132,7 @@ class Cluster:
         self._maps = SharedArrays.possible() and self._on_one_machine()
 
     @property
-    def room(self) -> Callable[[tuple[int, ...], Any], Any] | None:
+    def room(self) -> Room | None:
         """Makes arrays that workers read where they are, if all of them are on this machine."""
         return self._shared.empty if self._maps else None
 

@@ -7,18 +7,18 @@ module as their own (spec.py, Kernels); nothing outside ``kernels/`` knows the l
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from nmar.kernels.spec import Room
 
 Array = NDArray[Any]
 
 VECTOR = 16  # numbers that kernels read at a time
 CACHE_LINE = 64  # bytes
 
-Room = Callable[[tuple[int, ...], Any], Array]  # where memory comes from: an uninitialised array of a shape and a type
 
 own_memory = False  # lines and cells are read where they are, in the host's memory
 

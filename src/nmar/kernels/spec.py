@@ -22,6 +22,7 @@ precisions (Gaussian), values and exposures (scalar). This is the whole coupling
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 from nmar.prob.counts import WHOLE
 
 Array = NDArray[Any]  # of lines: an array of the backend (prob/arrays.py)
+Room = Callable[[tuple[int, ...], Any], Array]  # where memory comes from: an uninitialised array of a shape and a type
 View = Any  # a side as a backend's loops read it, in whatever layout they like
 
 FORMS = ("location", "natural", "none")  # of a cell's statistics, see CellLaw; none: cells have no values

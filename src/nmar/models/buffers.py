@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
 
-from nmar.kernels.spec import Kernels
+from nmar.kernels.spec import Kernels, Room
 from nmar.models.state import Side, map_arrays
 from nmar.prob.arrays import is_array
 
 Array = NDArray[Any]
-Room = Callable[[tuple[int, ...], Any], Array]  # where memory comes from: an uninitialised array of a shape and a type
 
 
 class LineBuffers:

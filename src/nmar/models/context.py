@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from nmar.data.cells import Cells
-from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, Array, Kernels, Lines
+from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, Array, Kernels, Lines, Room
 from nmar.models.buffers import LineBuffers
 from nmar.models.law import Law
 from nmar.prob.families import Family
@@ -151,7 +151,7 @@ class Context:
         room = None if self.kernels.own_memory else getattr(self.executor, "room", None)
         return replace(self, buffers=LineBuffers(self.kernels, room))
 
-    def room(self, name: Any) -> Callable[[tuple[int, ...], Any], Array]:
+    def room(self, name: Any) -> Room:
         """Where an array for one half sweep comes from."""
         buffers = self.buffers
         return self.kernels.empty if buffers is None else lambda shape, dtype: buffers.scratch(name, shape, dtype)

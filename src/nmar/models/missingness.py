@@ -7,7 +7,6 @@ Both sides are the same object: one update serves rows and columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +16,7 @@ from scipy.special import psi
 
 from nmar.data.cells import Cells
 from nmar.data.levels import LevelDesign, level_design
-from nmar.kernels.spec import GammaTable, GammaUpdate, Kernels
+from nmar.kernels.spec import GammaTable, GammaUpdate, Kernels, Room
 from nmar.prob.factor import GammaFactor, Lines, gamma_divergence
 
 Array = NDArray[Any]
@@ -55,7 +54,7 @@ class PatternSide:
         table = (None if part is None else part[lines] for part in self.table)
         return PatternSide(self.weights.take(lines), self.activity.take(lines), *table)
 
-    def empty(self, room: Callable[[tuple[int, ...], Any], Array]) -> PatternSide:
+    def empty(self, room: Room) -> PatternSide:
         """A side like this one with its table, in uninitialised arrays that ``room(shape, dtype)`` makes."""
         shape, dtype = self.weights.alpha.shape, self.weights.alpha.dtype
         alpha, beta, logs, geometric = (room(shape, dtype) for _ in range(4))
