@@ -131,6 +131,10 @@ def test_test(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--rank", "2", "--factors", "3", "--max-iter", "4", "--jobs", "1", "--quiet"]
     assert main(["test", str(files / "train.csv"), "-o", str(files / "bins.csv"), *arguments, *COLUMNS]) == 0
     assert "F(1, " in capsys.readouterr().out and read(files / "bins.csv")
+    both = ["--folds", "2", "--tested", "1", "--paired", "--json"]
+    assert main(["test", str(files / "train.csv"), *both, *arguments, *COLUMNS]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert 0.0 <= found["paired_p_value"] <= 1.0 and {"statistic", "p_value", "paired_gain", "paired_se"} <= set(found)
 
 
 def test_simulate_and_convert(tmp_path: Path) -> None:

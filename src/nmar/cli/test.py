@@ -23,6 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--degree", type=int, choices=(1, 2), default=1, help="1: a trend, 2: a trend and a bend")
     parser.add_argument("--folds", type=int, default=5, metavar="N", help="parts into which the cells are dealt (5)")
     parser.add_argument("--tested", type=int, metavar="N", help="parts held out and tested, a fit each (3, or all)")
+    parser.add_argument("--paired", action="store_true", help="also test a coupled model against its best control")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the bins (csv, tsv, parquet)")
     parser.add_argument("--json", action="store_true", help="statistic and p-value as one JSON object instead of text")
     setting_arguments(parser, SETTINGS)
@@ -43,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
         degree=args.degree,
         folds=args.folds,
         tested=args.tested,
+        paired=args.paired,
         verbose=0 if args.quiet else 1,
         **settings_of(args, SETTINGS),
     )
@@ -50,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
         import json
 
         found = {name: getattr(result, name) for name in ("statistic", "p_value")}
+        if result.paired is not None:
+            found |= {f"paired_{name}": getattr(result.paired, name) for name in ("gain", "se", "p_value")}
         out(json.dumps(found, default=float))
     elif args.output != "-":
         out(result.text())

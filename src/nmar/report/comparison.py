@@ -17,6 +17,7 @@ from nmar.prob.linkage import linkage
 from nmar.report.gains import Gain, Judges
 from nmar.report.names import base, line, setting
 from nmar.report.notes import KINDS
+from nmar.report.paired import PairedTest, paired_test
 from nmar.report.scoring import Scores
 from nmar.report.text import table
 from nmar.report.verdict import Verdict, verdict
@@ -250,6 +251,10 @@ class Comparison:
     def verdict(self) -> Verdict:
         """What the numbers say, in plain words and no more than they say; ``.recommended`` names the model to use."""
         return verdict(self)
+
+    def paired_test(self, data: str | None = None) -> PairedTest:
+        """The best coupled model of a data model (the first unless named) against the best of its controls."""
+        return paired_test(self, data)
 
     def text(self, color: bool = False) -> str:
         """The table for a terminal, of at most 80 columns."""

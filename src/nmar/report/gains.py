@@ -6,7 +6,7 @@ Enters: a number per held-out cell and seed. Leaves: a :class:`Gain`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,20 +15,37 @@ from scipy.stats import t as student
 
 from nmar.data.cells import Cells
 
-__all__ = ["FEWEST", "Gain", "Judges"]
+__all__ = ["FEWEST", "Errors", "Gain", "Judges"]
 
 Array = NDArray[Any]
 
 FEWEST = 20  # held-out cells without which no standard error is given
 
 
+class Errors(NamedTuple):
+    """Standard errors of one mean if nothing is shared beyond cells, beyond rows, or beyond columns."""
+
+    cells: float
+    rows: float
+    cols: float
+
+
 @dataclass(frozen=True)
 class Gain:
-    """A mean in nats per cell, its standard error, and the degrees of freedom of that error."""
+    """A mean in nats per cell, its standard error, and the degrees of freedom of that error.
+
+    Attributes
+    ----------
+    mean : nats per cell
+    se : standard error over cells, rows, columns and fits
+    df : degrees of freedom of ``se``
+    errors : what goes into ``se``, each taken by itself; None where it was not asked for
+    """
 
     mean: float
     se: float
     df: float = float("inf")
+    errors: Errors | None = None
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.mean) and np.isfinite(self.se)):
@@ -47,7 +64,7 @@ class Gain:
         return self.z > float(student.isf(0.025 / tests, self.df))
 
     def __neg__(self) -> Gain:
-        return Gain(-self.mean, self.se, self.df)
+        return replace(self, mean=-self.mean)
 
     def __str__(self) -> str:
         return f"{self.mean:+.4f} ± {self.se:.4f}"
@@ -118,12 +135,13 @@ class Judges:
         means = np.array([v.mean() for v in values])
         seeds = len(means)
         away = np.concatenate([(v - m) / (seeds * len(v)) for v, m in zip(values, means, strict=True)])
-        by_cell = self.cells.variance(away)
-        by_line = sum(max(0.0, lines.variance(away) - by_cell) for lines in (self.rows, self.cols))
+        by_cell, *by_lines = (groups.variance(away) for groups in (self.cells, self.rows, self.cols))
+        by_line = sum(max(0.0, found - by_cell) for found in by_lines)
         fits = self._between(values, means)
         total = by_cell + by_line + fits
         df = (seeds - 1) * (total / fits) ** 2 if fits > 0 else float("inf")
-        return Gain(float(means.mean()), float(np.sqrt(total)), df)
+        errors = Errors(*(float(np.sqrt(found)) for found in (by_cell, *by_lines)))
+        return Gain(float(means.mean()), float(np.sqrt(total)), df, errors)
 
     def _between(self, values: Sequence[Array], means: Array) -> float:
         """Variance of the mean that comes from fits, over and above their different cells."""

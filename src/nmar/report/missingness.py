@@ -24,7 +24,9 @@ from nmar.fit.train import train
 from nmar.models.settings import Factorization
 from nmar.posterior.posterior import Posterior, mean_and_variance
 from nmar.report.clustered import Regression, clustered_regression
+from nmar.report.compare import compare
 from nmar.report.dispersion import Dispersion, double_glm
+from nmar.report.paired import PairedTest
 from nmar.report.parts import refuse_weights
 from nmar.report.progress import progress
 from nmar.report.scoring import locate
@@ -75,6 +77,7 @@ class MissingnessTest:
     bins : residual variance in equal-sized bins of P(observed)
     n_test : cells tested, each held out once
     folds : fits that they were held out from, one for each fold that was tested
+    paired : the coupled model against the best of its controls on held-out cells, if asked for (``paired=True``)
     """
 
     statistic: float
@@ -88,6 +91,7 @@ class MissingnessTest:
     bins: tuple[Bin, ...]
     n_test: int
     folds: int
+    paired: PairedTest | None = None
 
     def text(self) -> str:
         """The result in words."""
@@ -112,6 +116,8 @@ class MissingnessTest:
             "This is an association of the spread with the chance of being observed; it is no proof of a cause, and",
             "says nothing about the mean of the missing values. What modelling it is worth: nmar.compare().",
         ]
+        if self.paired is not None:
+            lines += ["", self.paired.text()]
         return "\n".join(lines)
 
     def sentence(self) -> str:
@@ -138,6 +144,7 @@ def missingness_test(
     degree: int = 1,
     folds: int = 5,
     tested: int | None = None,
+    paired: bool = False,
     valid: float = 0.01,
     max_iter: int = 200,
     n_jobs: int | None = None,
@@ -165,6 +172,8 @@ def missingness_test(
     folds : parts into which the cells are dealt; at least 2
     tested : how many of them are held out and tested, each with a fit of its own; None: three, or all of fewer. More
         find weaker links, and also what little is wrong with the variances that the model expects
+    paired : also fit the coupled model and its three controls, to as many splits, and test the one against the best of
+        the others on held-out cells (:func:`nmar.compare`): sharper and slower
     valid : share of the cells on which a fit is stopped; 0: it runs until its bound settles
     max_iter, n_jobs, backend, verbose : as in :class:`nmar.CCPF`
 
@@ -230,7 +239,15 @@ def missingness_test(
         bins=_bins(residuals, bins),
         n_test=len(residuals.rate),
         folds=tested,
+        paired=against_controls(cells, options, tested, random_state, verbose) if paired else None,
     )
+
+
+def against_controls(cells: Cells, options: Options, splits: int, seed: int, verbose: int) -> PairedTest:
+    """The coupled model of a plain fit and its controls, fitted with the settings of the test and compared."""
+    common: dict[str, Any] = {"factors": options.factors, "n_jobs": options.n_jobs, "backend": options.backend}
+    common |= {"max_iter": options.stop.max_iter, "verbose": verbose}
+    return compare(cells, options.data, seeds=splits, seed=seed, **common).paired_test()
 
 
 def folded(cells: Cells, folds: int, valid: float, seed: int) -> Iterator[tuple[Cells, Cells, Cells]]:
