@@ -108,7 +108,7 @@ def test_covariates_of_the_pattern_too(given, minibatch):
     assert_same(fitted(started, "reference", minibatch), fitted(started, "foreign", minibatch))
 
 
-@pytest.mark.parametrize("minibatch", ["plain", "remembered"])
+@pytest.mark.parametrize("minibatch", ["plain", pytest.param("remembered", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", STOCHASTIC)
 def test_minibatches_are_those_of_the_reference(name, minibatch):
     given = problem(name, "thinned", hide=0.0)

@@ -203,7 +203,7 @@ LENGTHS = [*range(2, 100), *np.geomspace(100, 12_000, 60).astype(int).tolist()]
 
 @both
 @pytest.mark.parametrize("name", OPEN)
-@pytest.mark.parametrize("s", [1.0, 1.5, 8.0, 256.0])
+@pytest.mark.parametrize("s", [1.0, 8.0, *(pytest.param(s, marks=pytest.mark.slow) for s in (1.5, 256.0))])
 def test_an_open_table_is_long_enough_or_says_that_it_is_short(s, name, backend):
     """Whatever the rate, an accepted table has left out at most EPSILON of the sum; one that is long is accepted."""
     linkage, kernels = OPEN[name](s), choose(backend)

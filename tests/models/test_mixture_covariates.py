@@ -313,7 +313,7 @@ def refused(**given):
     nmar.CCPF(nmar.Mixture(2, **given), "ignorable", factors=1, random_state=0).fit(cells)
 
 
-@pytest.mark.parametrize("sweeps", [0, 3])
+@pytest.mark.parametrize("sweeps", [0, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("known", [("rows",), ("cols",), ("rows", "cols")])
 @pytest.mark.parametrize("family", ["gaussian", "poisson"])
 def test_joint_draws_of_mixtures_keep_their_covariates(family, known, sweeps):

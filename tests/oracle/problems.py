@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from nmar.data.cells import Cells
 from nmar.fit.executor import Serial
@@ -25,6 +26,12 @@ from nmar.prob.linkage import Compound, Exponential, Free, Geometric, Ignorable,
 RAGGED = (1.0, 0.6, 1.7, 0.4)
 SHIFT = (0.0, 0.4, -0.3, 0.2)
 SCALE = (1.0, 0.8, 1.3, 1.1)
+
+
+def mostly_slow(cases, quick):
+    """The cases of a wide table as parameters: every ``quick``-th is run by the test command, the others are slow."""
+    return [pytest.param(*one, marks=() if k % quick == 0 else pytest.mark.slow) for k, one in enumerate(cases)]
+
 
 CONSTANTS = {
     "constant-gaussian": Constant("gaussian"),
