@@ -2,14 +2,15 @@
 
     python -m benchmarks.verdict real [--names yelp_250k ml_latest_small geuvadis cptac ml_1m coat lastfm lastfm_counts
         pbmc3k] [--seeds 3] [--rows 0]
-    python -m benchmarks.verdict masks [--draws 20]
+    python -m benchmarks.verdict masks [--draws 20] [--unequal] [--seeds 1]
 
 Rank 10, factors 10. ``real``: three seeds, each with a split (20 % test, 1 % validation) and a start of its own;
 yelp has the authors' split and three starts. Counts (lastfm_counts, pbmc3k) have a Poisson factorization, all others
 a Gaussian one; ``--rows`` takes so many rows at random. Prints the table and the verdict of each. ``masks``: complete
 matrices (Jester; rows of CPTAC and GEUVADIS without gaps; simulated rows of unequal noise) masked completely at random,
-10, 30 and 60 % in turn, one split each. Counts how often the verdict says "helps", and prints the coupled model's gain
-over the blind and over the tail-only control.
+10, 30 and 60 % in turn. ``--unequal``: lines are observed unequally often, log odds of standard deviation 1.5 by row
+and 1 by column, whatever their values and noise. Counts how often the verdict says "helps", and prints the coupled
+model's gain over the blind and over the tail-only control.
 """
 
 from __future__ import annotations
@@ -96,14 +97,22 @@ def noisy(rng: np.random.Generator) -> np.ndarray:
     return rows @ cols.T + np.exp(0.7 * rng.normal(size=(400, 1))) * rng.normal(size=(400, 80))
 
 
-def masked(draws: int) -> Iterator[tuple[str, Cells]]:
-    """Complete matrices in turn, each masked completely at random."""
+def chance(rng: np.random.Generator, shape: tuple[int, int], share: float, unequal: bool) -> np.ndarray | float:
+    """Probability that a cell is masked: the same for all, or by row and column, about the share of a typical cell."""
+    if not unequal:
+        return share
+    odds = 1.5 * rng.normal(size=(shape[0], 1)) + rng.normal(size=(1, shape[1]))
+    return 1.0 / (1.0 + np.exp(odds) * (1.0 - share) / share)
+
+
+def masked(draws: int, unequal: bool) -> Iterator[tuple[str, Cells]]:
+    """Complete matrices in turn, each masked at random, lines equally often or not."""
     jester = np.full((1000, 100), np.nan)
     row, col, value = triplets(next((folder() / "jester_dense1000").glob("*.parquet")))
     jester[np.unique(row, return_inverse=True)[1], np.unique(col, return_inverse=True)[1]] = value
     cptac, transcripts = whole("cptac"), geuvadis_cells()
     for draw in range(draws):
-        rng = np.random.default_rng(1000 + draw)
+        rng = np.random.default_rng((3000 if unequal else 1000) + draw)
         kind = ("jester", "cptac rows", "geuvadis rows", "row noise")[draw % 4]
         share = SHARES[(draw // 4) % 3]
         source = {"cptac rows": cptac, "geuvadis rows": transcripts}
@@ -111,16 +120,17 @@ def masked(draws: int) -> Iterator[tuple[str, Cells]]:
             dense = jester.copy()
         else:
             dense = noisy(rng) if kind == "row noise" else complete(source[kind], rng)
-        dense[rng.random(dense.shape) < share] = np.nan
-        yield f"{kind}, {100 * share:.0f} % masked, draw {draw}", Cells.from_dense(dense)
+        dense[rng.random(dense.shape) < chance(rng, dense.shape, share, unequal)] = np.nan
+        kept = dense[~np.isnan(dense).all(axis=1)]
+        yield f"{kind}, {100 * np.isnan(kept).mean():.0f} % masked, draw {draw}", Cells.from_dense(kept)
 
 
-def masks(draws: int) -> None:
+def masks(draws: int, unequal: bool, seeds: int) -> None:
     """How often the verdict says that modelling the missingness helps where it cannot."""
     said = 0
-    for name, cells in masked(draws):
+    for name, cells in masked(draws, unequal):
         began = time.perf_counter()
-        result = nmar.compare(cells, Factorization(10), seeds=1, seed=0, name=name)
+        result = nmar.compare(cells, Factorization(10), seeds=seeds, seed=0, name=name)
         coupled = next(row for row in result.rows if row.kind == "coupled")
         said += result.verdict.helps
         print(
@@ -138,14 +148,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["real", "masks"])
     parser.add_argument("--names", nargs="+", default=["geuvadis", "ml_latest_small", "yelp_250k", "cptac"])
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, help="splits and starts (3; masks: 1)")
     parser.add_argument("--rows", type=int, default=0)
     parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--unequal", action="store_true", help="masks: lines are observed unequally often")
     arguments = parser.parse_args()
     if arguments.what == "real":
-        real(arguments.names, arguments.seeds, arguments.rows)
+        real(arguments.names, arguments.seeds or 3, arguments.rows)
     else:
-        masks(arguments.draws)
+        masks(arguments.draws, arguments.unequal, arguments.seeds or 1)
 
 
 if __name__ == "__main__":

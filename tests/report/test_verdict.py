@@ -98,6 +98,13 @@ def test_a_small_effect_is_called_small(comparison: Comparison) -> None:
     assert "small" not in made_up(comparison, given | {FREE: 0.03}, noise=0.01).verdict
 
 
+def test_one_split_says_what_its_error_leaves_out(comparison: Comparison) -> None:
+    found = made_up(comparison, gains(0.1, 0.0, 0.0, 0.0))
+    assert found.setting.seeds == 1 and found.verdict.helps and "seeds=3 measures it" in found.verdict
+    several = replace(found, setting=replace(found.setting, seeds=3))
+    assert several.verdict.helps and "seeds=3" not in several.verdict
+
+
 def test_without_any_control_nothing_is_claimed(comparison: Comparison) -> None:
     found = made_up(comparison, {FREE: 0.05})
     kept = {key: value for key, value in found.entries.items() if key.kind in ("coupled", "ignorable")}
