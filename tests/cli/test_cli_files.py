@@ -144,3 +144,94 @@ def test_a_folder_without_permission(train: Path, tmp_path: Path, capsys) -> Non
     tmp_path.chmod(0o500)
     assert main(["fit", str(train), "-o", str(tmp_path / "m.nmar")]) == 2
     assert "cannot be written" in capsys.readouterr().err
+
+
+NAMED = "movielens"
+
+
+@pytest.fixture
+def unread(monkeypatch) -> None:
+    """Data sets by name that must not be read."""
+    from nmar.data import datasets
+
+    monkeypatch.setattr(datasets, "load", lambda name: pytest.fail("options were ignored"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["test", NAMED],
+        ["compare", NAMED],
+        ["compare", NAMED, "--test-file", NAMED],
+        ["fit", NAMED, "-o", "{out}.nmar"],
+        ["fit", NAMED, "-o", "{out}.nmar", "--valid", NAMED],
+        ["evaluate", "{model}", NAMED],
+        ["transform", "{model}", NAMED, "-o", "{out}.csv"],
+        ["report", "{model}", "--test", NAMED],
+        ["recommend", "{model}", "--rows", "u1", "--seen", NAMED],
+    ],
+)
+@pytest.mark.parametrize(
+    "options",
+    [["--row", "x"], ["--col", "x"], ["--value", "x"], ["--weight", "w"], ["--duplicates", "sum"], ["--layer", "x"],
+     ["--delimiter", ";"], ["--no-header"], ["--sql", "FROM data"]],
+    ids=lambda options: options[0],
+)  # fmt: skip
+def test_options_of_files_are_refused_for_data_sets(
+    arguments, options, model: str, tmp_path: Path, unread, monkeypatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*(one.format(model=model, out=tmp_path / "out") for one in arguments), *options]) == 2
+    shown = capsys.readouterr().err
+    given = options[0] if len(options) == 1 else f"{options[0]} {options[1]!r}"
+    assert f"error: {given}: 'movielens' is a data set by name" in shown, shown
+    assert "'./movielens'" in shown
+
+
+def test_all_options_that_would_be_ignored_are_named(unread, tmp_path: Path, capsys) -> None:
+    given = ["--sql", "FROM data", "--weight", "w", "--row", "nonsense", "--duplicates", "sum"]
+    assert main(["test", NAMED, *given]) == 2
+    assert "--row 'nonsense', --weight 'w', --duplicates 'sum', --sql 'FROM data': " in capsys.readouterr().err
+    parts = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
+    assert main(["split", NAMED, *parts, "--time", "timestamp"]) == 2
+    assert "error: --time 'timestamp': 'movielens'" in capsys.readouterr().err
+    for verb, outputs in (("convert", parts[:1]), ("split", parts)):
+        assert main([verb, NAMED, *outputs, "--row", "user", "--delimiter", ";"]) == 2
+        assert "error: --delimiter ';': 'movielens'" in capsys.readouterr().err, "--row names a column of the output"
+
+
+def test_options_of_files_are_for_the_files_beside_a_data_set(train: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+    from nmar.data import datasets
+
+    head, *lines = train.read_text().splitlines()
+    parts = (tmp_path / "learn.csv", tmp_path / "judge.csv")
+    for path, part in zip(parts, ([one for one in lines if one not in lines[::10]], lines[::10]), strict=True):
+        path.write_text("\n".join([head, *part]) + "\n")
+    learn, judge = parts
+    monkeypatch.setattr(datasets, "load", lambda name: nmar.read(learn, "user", "item", "stars"))
+    path = str(tmp_path / "m.nmar")
+    assert main(["fit", NAMED, "-o", path, "--hidden", str(judge), *SMALL, *COLUMNS]) == 0
+    assert main(["fit", NAMED, "-o", path, "--hidden", str(judge), *COLUMNS, "--sql", "FROM data"]) == 2
+    assert "--sql 'FROM data': 'movielens' is a data set by name" in capsys.readouterr().err, (
+        "no query is of the others"
+    )
+    assert main(["convert", NAMED, str(tmp_path / "c.csv"), *COLUMNS]) == 0
+    assert (tmp_path / "c.csv").read_text().startswith("user,item,stars\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["test", "{train}", "--json", "-o", "-"], "--json and --output -"),
+        (["evaluate", "{model}", "{train}", "--json", "-o", "-"], "--json and --output -"),
+        (["recommend", "{model}", "--rows", "u1", "--json", "-o", "-"], "--json and --output -"),
+        (["compare", "{train}", "--json", "-o", "-"], "--json and --output -"),
+        (["compare", "{train}", "--json", "--csv", "-"], "--json and --csv -"),
+        (["compare", "{train}", "-o", "-", "--csv", "-"], "--output - and --csv -"),
+    ],
+)
+def test_two_results_do_not_share_standard_output(arguments, message, train: Path, model: str, capsys) -> None:
+    capsys.readouterr()
+    assert main([*(one.format(train=train, model=model) for one in arguments), *COLUMNS]) == 2
+    shown = capsys.readouterr()
+    assert f"error: {message} write to standard output; name a file for one of them" in shown.err and not shown.out

@@ -134,6 +134,16 @@ def test_impute(train: Path, model: str, tmp_path: Path, capsys) -> None:
     exact = nmar.load(model).impute(3, 1)
     np.testing.assert_array_equal(np.array([line[2:] for line in lines[1:]], float), exact.values)
     assert len(lines) - 1 == 40 * 20 - nmar.read(train, "user", "item", "stars").n_observed
+    assert main(["impute", model, "-n", "300000", "-o", str(path)]) == 2
+    assert (
+        "ask for fewer with -n, take the rows in blocks with --rows and one seed, or name the cells in Python (cells=)"
+        in capsys.readouterr().err
+    )
+    assert main(["impute", model, "-n", "3", "--seed", "1", "--rows", "u3", "u1", "-o", str(path)]) == 0
+    block = nmar.load(model).impute(3, 1, rows=["u3", "u1"])
+    found = [line.split(",") for line in path.read_text().splitlines()[1:]]
+    assert {line[0] for line in found} == {"u1", "u3"}
+    np.testing.assert_array_equal(np.array([line[2:] for line in found], float), block.values)
     bare = str(tmp_path / "bare.nmar")
     assert main(["fit", str(train), "-o", bare, *SMALL, *COLUMNS]) == 0
     assert main(["impute", bare, "-o", str(path)]) == 2

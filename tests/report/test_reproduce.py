@@ -155,11 +155,12 @@ def test_a_finished_comparison_is_not_made_again(
     assert maker.record(cell("table3", "yelp", "PMF")) == rows
 
 
-def test_other_settings_broken_files_and_failures_are_made_again(
+def test_other_settings_other_files_and_failures_are_made_again(
     made: tuple[Reproduction, list[dict]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    maker, rows = made
+    maker, _ = made
     one = cell("table3", "yelp", "PMF")
+    kept = json.loads((maker.output / "cells" / f"{one.name}.json").read_text())
     asked: list[int] = []
 
     def fails(**settings: object) -> None:
@@ -167,18 +168,100 @@ def test_other_settings_broken_files_and_failures_are_made_again(
         raise RuntimeError("no memory | left")
 
     monkeypatch.setattr(run, "compare", fails)
-    other = replace(maker, output=tmp_path, asked=replace(ASKED, max_iter=4))
+    other = replace(maker, output=tmp_path)
     file = tmp_path / "cells" / "table3-yelp-PMF.json"
     file.parent.mkdir()
-    for text in (json.dumps({"asked": {**vars(ASKED)}, "rows": rows}), '{"asked":', None, None):
-        if text is not None:
-            file.write_text(text)
+    texts = (
+        json.dumps({**kept, "asked": {**kept["asked"], "max_iter": 4}}),
+        json.dumps({**kept, "format": 0}),
+        json.dumps({name: value for name, value in kept.items() if name not in ("format", "read")}),
+        *(json.dumps({name: value for name, value in kept.items() if name != left_out}) for left_out in kept),
+        *(json.dumps({**kept, "rows": rows}) for rows in ([], {}, [1], None)),
+        "[]",
+        "{}",
+        "7",
+        '{"asked":',
+    )
+    for text in texts:
+        file.write_text(text)
         found = other.record(one)
         assert found == [
             {"table": "table3", "column": "yelp", "model": "PMF", "axis": "", "error": "RuntimeError: no memory | left"}
         ]
-    assert asked == [4, 4, 4, 4]
+        assert file.read_text() == text, "an error does not take the place of what was finished"
+    file.unlink()
+    assert other.record(one) == found == other.record(one), "an error is tried again"
+    assert asked == [3] * (len(texts) + 2)
     assert "no memory \\| left" in pages.markdown("table3", [found], ASKED), "a bar would end the cell of the table"
+
+
+def test_other_data_are_fitted_again(
+    made: tuple[Reproduction, list[dict]], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker, _ = made
+    for name, part in zip(("train", "val", "test"), ratings(0).split(0.2, 0.05), strict=True):
+        store(
+            part if name != "test" else part.map_values(lambda y: y + 1.0), tmp_path / "yelp_250k" / f"{name}.parquet"
+        )
+    monkeypatch.setattr(run, "compare", lambda **settings: 1 / 0)
+    (again,) = replace(maker, data=tmp_path).record(cell("table3", "yelp", "PMF"))
+    assert "ZeroDivisionError" in again["error"], "the values of another folder are others"
+    (tmp_path / "yelp").mkdir()
+    (tmp_path / "yelp" / "review.json").write_text(
+        json.dumps({"user_id": "u", "business_id": "b", "stars": 4, "date": "2018-07-07"})
+    )
+    again, before = (sources.find("yelp", folder, 0) for folder in (tmp_path, data))
+    assert again.name == "yelp" and again.fingerprint != before.fingerprint, "the original files came beside the others"
+
+
+def test_a_fingerprint_is_of_what_is_fitted(data: Path) -> None:
+    split, plain = sources.find("yelp", data, 0), sources.find("movielens", data, 0, purpose="regression")
+    assert split.train is not None and split.test is not None and plain.covariates is not None
+    others = [
+        replace(split, cells=split.cells.map_values(lambda y: y + 1e-9)),
+        replace(split, train=split.test, test=split.train),
+        replace(split, train=None, valid=None, test=None),
+        replace(split, cells=split.cells.select(np.arange(len(split.cells)) > 0)),
+        plain,
+        replace(plain, covariates=plain.covariates + 1e-9),
+        replace(plain, covariates=plain.covariates.reshape(-1, 1)),
+        sources.find("yelp", data, 200),
+    ]
+    assert len({one.fingerprint for one in (split, *others)}) == len(others) + 1
+    assert sources.find("yelp", data, 0).fingerprint == split.fingerprint
+    assert replace(split, relation="said otherwise").fingerprint == split.fingerprint
+
+
+# --- numbers that are none ----------------------------------------------------------------------------------
+
+
+def test_values_that_do_not_vary_have_no_r2(tmp_path: Path) -> None:
+    for name, part in zip(("train", "val", "test"), ratings(0).split(0.2, 0.05), strict=True):
+        same = part.map_values(np.ones_like) if name == "test" else part
+        store(same, tmp_path / "yelp_250k" / f"{name}.parquet")
+    rows = Reproduction(tmp_path, tmp_path / "out", ASKED, n_jobs=1).record(cell("table3", "yelp", "PMF"))
+    assert [one.get("r2", one.get("error")) for one in rows] == [None] * 8
+    for printed, shown in ((None, "–"), (0.36, "– (paper 0.360)")):
+        rows[0]["paper_r2"] = printed
+        assert f"| {shown} |" in pages.markdown("table3", [rows], ASKED)
+
+
+@pytest.mark.parametrize(
+    ("row", "error"),
+    [
+        ({"name": "blind", "gain_se": np.nan}, "ValueError: blind: gain_se is nan, no finite number"),
+        ({"name": "x", "bins": [{"quantile": 0.5}, {"quantile": -np.inf}]}, "ValueError: x: quantile is -inf"),
+        ({"trust": {1.0}}, "TypeError: Object of type set is not JSON serializable"),
+    ],
+)
+def test_what_is_no_number_is_an_error_of_its_line(
+    row: dict, error: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Reproduction, "_fitted", lambda *given: [row])
+    groups = list(Reproduction(data, tmp_path, ASKED).records("table4"))
+    assert [len(rows) for rows in groups] == [1, 1]
+    assert all(rows[0]["error"].startswith(error) for rows in groups), groups
+    assert not list(tmp_path.rglob("*.json"))
 
 
 def test_no_line_is_left_out(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,6 +273,49 @@ def test_no_line_is_left_out(data: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert "no data for amazon" in text
     with pytest.raises(ValueError, match="table='table9'"):
         list(Reproduction(data, tmp_path, ASKED).records("table9"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"factors": 0}, "factors=0; give a whole number of at least 1"),
+        ({"max_iter": 0}, "max_iter=0; give"),
+        ({"seeds": 0}, "seeds=0; give"),
+        ({"cells": -1}, "cells=-1; give a whole number of at least 0"),
+        ({"seed": -1}, "seed=-1; give"),
+        ({"trust": 7.0}, "trust=7.0; give a number from 0 to 1, or 'auto'"),
+        ({"trust": "much"}, "trust='much'; give a number from 0 to 1, or 'auto'"),
+        ({"trust": float("nan")}, "trust=nan; give a number from 0 to 1, or 'auto'"),
+        ({"dtype": "float16"}, "dtype='float16'; use one of 'float32', 'float64'"),
+    ],
+)
+def test_settings_are_looked_at_once(setting: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Asked(**setting)
+
+
+def test_a_figure_does_not_ask_for_what_it_ignores(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_tested", lambda result: {"p_value": 0.5})
+    made = Reproduction(data, tmp_path, ASKED, n_jobs=1)
+    one = cell("figure1", "yelp", "PMF")
+    monkeypatch.setattr(Reproduction, "_test", lambda *given: None)
+    rows = made.record(one)
+    monkeypatch.setattr(Reproduction, "_test", lambda *given: pytest.fail("fitted again"))
+    asked = replace(ASKED, seeds=3, trust="auto", dtype="float32", bias=False)
+    assert replace(made, asked=asked).record(one) == rows
+    monkeypatch.setattr(Reproduction, "_test", lambda *given: 1 / 0)
+    assert "ZeroDivisionError" in replace(made, asked=replace(asked, seed=1)).record(one)[0]["error"]
+
+
+def test_pages_say_what_applies_to_them() -> None:
+    asked = Asked(factors=40, seeds=3, cells=0, bias=False)
+    table, figure = (pages.markdown(name, [], asked) for name in ("table3", "figure1"))
+    assert "K = 40, at most 30 sweeps, 3 split(s) and start(s), every cell. Factorizations have no biases." in table
+    assert "split(s)" not in figure and "biases" not in figure
+    wanted = "the pattern with K = 40, the values with a rank of 10, at most 30 sweeps, 3 of 5 folds of the cells"
+    assert wanted in figure
+    assert "rank of 4," in pages.markdown("figure1", [], replace(asked, factors=4))
+    assert "keeps its level" not in pages.ABOUT_TESTS and "7.2 %" in pages.ABOUT_TESTS
 
 
 def test_mixtures_cluster_the_axis_and_the_family_that_the_paper_names(data: Path) -> None:
@@ -225,5 +351,16 @@ def test_command(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert (tmp_path / "figure1.png").stat().st_size > 5000
     assert main(["reproduce", "table4", "--data", str(tmp_path / "nowhere")]) == 2
     assert "is not a folder" in capsys.readouterr().err
-    assert main(["reproduce", "table4", *common, "--trust", "much"]) == 2
-    assert "--trust 'much'" in capsys.readouterr().err
+    for wrong in (["--trust", "much"], ["--trust", "7.0"], ["--seeds", "0"], ["--factors", "0"], ["--max-iter", "0"]):
+        for what in TABLES:
+            assert main(["reproduce", what, *common, *wrong]) == 2
+            assert f"error: {wrong[0]} " in capsys.readouterr().err
+
+
+def test_a_run_without_a_fit_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    (tmp_path / "data").mkdir()
+    assert main(["reproduce", "all", "--data", str(tmp_path / "data"), "-o", str(tmp_path / "out")]) == 1
+    shown = capsys.readouterr()
+    assert "no data for amazon" in shown.out and "nothing was fitted" in shown.err
+    assert {file.name for file in (tmp_path / "out").glob("*.md")} == {f"{name}.md" for name in TABLES}

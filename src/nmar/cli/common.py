@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from nmar.estimators.ccpf import CCPF
 
 
+FILE_OPTIONS = ("row", "col", "value", "weight", "duplicates", "layer", "delimiter", "no_header")  # of files alone
+
+
 def out(text: str) -> None:
     """A line on standard output."""
     sys.stdout.write(text + "\n")
@@ -84,13 +87,29 @@ def read_model(args: argparse.Namespace) -> CCPF:
     return load(args.model, args.trusted)
 
 
-def read_cells(path: str, args: argparse.Namespace, text_ids: bool = False, query: str | None = None) -> Cells:
-    """Cells from a file, from standard input (``-``), by a query, or from a data set by name."""
+def read_cells(
+    path: str,
+    args: argparse.Namespace,
+    text_ids: bool = False,
+    query: str | None = None,
+    used: tuple[str, ...] = (),
+) -> Cells:
+    """Cells from a file, from standard input (``-``), by a query, or from a data set by name.
+
+    Parameters
+    ----------
+    path : the file, or the name of the data set
+    args : with the options of :func:`table_arguments`, which are refused for a data set
+    text_ids : ids of a text table stay texts
+    query : of the file, by SQL
+    used : options that are not refused, because the verb has another use for them
+    """
     from nmar.cli.files import named
     from nmar.data import datasets
     from nmar.data.read import read
 
     if path in datasets.LOADERS:
+        _refuse_options(path, args, query, used)
         return datasets.load(path)
     options: dict[str, Any] = {
         "delimiter": args.delimiter,
@@ -107,11 +126,41 @@ def read_cells(path: str, args: argparse.Namespace, text_ids: bool = False, quer
         return read(file, args.row, args.col, args.value, args.duplicates, **options)
 
 
-def read_known(path: str, args: argparse.Namespace, rows: Axis, cols: Axis, query: str | None = None) -> Cells:
+def used_by(*paths: str | None) -> tuple[str, ...]:
+    """The options of files, where one of the paths is that of a file: they say how to read it."""
+    from nmar.data import datasets
+
+    return FILE_OPTIONS if any(path is not None and path not in datasets.LOADERS for path in paths) else ()
+
+
+def _refuse_options(name: str, args: argparse.Namespace, query: str | None, used: tuple[str, ...]) -> None:
+    """Raise if options of files were given for a data set by name, where they would be ignored."""
+    asked = {one: getattr(args, one, None) for one in (*FILE_OPTIONS, "time") if one not in used} | {"sql": query}
+    usual = {"duplicates": "error", "no_header": False}
+    given = [
+        f"--{one.replace('_', '-')}" + ("" if value is True else f" {value!r}")
+        for one, value in asked.items()
+        if value not in (None, usual.get(one))
+    ]
+    if given:
+        raise ValueError(
+            f"{', '.join(given)}: {name!r} is a data set by name, and says itself how it is read; leave out what is of"
+            f" files (a file of that name is {'./' + name!r})"
+        )
+
+
+def read_known(
+    path: str,
+    args: argparse.Namespace,
+    rows: Axis,
+    cols: Axis,
+    query: str | None = None,
+    used: tuple[str, ...] = (),
+) -> Cells:
     """Cells whose ids are of the same kind as those of a model: text stays text, numbers become numbers."""
     from nmar.data.cells import Cells
 
-    cells = read_cells(path, args, is_text(rows) or is_text(cols), query)
+    cells = read_cells(path, args, is_text(rows) or is_text(cols), query, used)
     axes = [_recast(cells.rows, rows), _recast(cells.cols, cols)]
     return Cells(cells.by(0), axes[0], axes[1], cells.weights)
 

@@ -15,9 +15,10 @@ from nmar.cli.common import (
     read_known,
     setting_arguments,
     settings_of,
+    used_by,
 )
 from nmar.cli.common import table_arguments as table
-from nmar.cli.files import check_output, write_page, write_table
+from nmar.cli.files import check_output, check_streams, write_page, write_table
 from nmar.cli.names import DATA_HELP, LINKAGE_HELP, parse_data, parse_linkage
 
 HELP = "fit with and without a model of the missingness, print what it is worth, write a report"
@@ -62,8 +63,10 @@ def run(args: argparse.Namespace) -> int:
     linkages = [parse_linkage(text) for text in args.linkage] if args.linkage else None
     check_output(args.output)
     check_output(args.csv, "--csv", table=True)
-    cells = read_cells(args.data_file, args, query=args.sql)
-    held_out = read_known(args.test_file, args, cells.rows, cells.cols) if args.test_file else None
+    check_streams(args.json, {"--output": args.output, "--csv": args.csv})
+    used = used_by(args.data_file, args.test_file)
+    cells = read_cells(args.data_file, args, query=args.sql, used=used)
+    held_out = read_known(args.test_file, args, cells.rows, cells.cols, used=used) if args.test_file else None
     from nmar.report.compare import compare
     from nmar.report.html import comparison_page
     from nmar.report.text import wrapped

@@ -24,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read and write."""
     check_output(args.output, "OUT")
-    cells = read_cells(args.data_file, args, query=args.sql)
+    cells = read_cells(args.data_file, args, query=args.sql, used=("row", "col", "value"))  # name columns of the output
     write_cells(args.output, cells, (args.row or "row", args.col or "col", args.value or "value"))
     note(f"wrote {cells!r} to {args.output}")
     return 0

@@ -12,6 +12,7 @@ SAID = {
     "exclude_seen=True": "leaving out seen columns",
     "warm_start=True": "--resume from a --checkpoint",
     "(fold_in)": "in Python (fold_in)",
+    "with cells=(rows, cols)": "in Python (cells=)",
 }
 
 

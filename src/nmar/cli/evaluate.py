@@ -7,7 +7,7 @@ from typing import Any
 
 from nmar.cli.common import model_arguments, out, read_known, read_model
 from nmar.cli.common import table_arguments as table
-from nmar.cli.files import check_output, write_table
+from nmar.cli.files import check_output, check_streams, write_table
 
 HELP = "score a model on held-out cells"
 EXAMPLE = "  nmar evaluate m.nmar test.csv --row user --col item --value stars\n"
@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
     import numpy as np
 
     check_output(args.output, table=True)
+    check_streams(args.json, {"--output": args.output})
     model = read_model(args)
     known = model.posterior_
     cells = read_known(args.data_file, args, known.rows, known.cols, args.sql)

@@ -55,6 +55,19 @@ def check_output(path: str | None, option: str = "--output", table: bool = False
     _check_folder(file.parent, f"{option} {path!r}")
 
 
+def check_streams(json: bool, outputs: Mapping[str, str | None]) -> None:
+    """Refuse two results on standard output, where a reader could not tell them apart.
+
+    Parameters
+    ----------
+    json : whether a JSON object is written there (``--json``)
+    outputs : files by option; ``-`` is standard output
+    """
+    given = ["--json"] * json + [f"{option} {STREAM}" for option, path in outputs.items() if path == STREAM]
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} write to standard output; name a file for one of them")
+
+
 def check_model_output(path: str) -> None:
     """The same for a model file, which is no text and whose folders are made."""
     if path == STREAM:

@@ -13,6 +13,7 @@ from nmar.cli.common import (
     read_known,
     setting_arguments,
     settings_of,
+    used_by,
 )
 from nmar.cli.common import table_arguments as table
 from nmar.cli.files import check_model_output
@@ -58,9 +59,10 @@ def run(args: argparse.Namespace) -> int:
     check_model_output(args.output)
     if args.resume and args.checkpoint is None:
         raise ValueError("--resume needs --checkpoint FOLDER, where the run was kept")
-    cells = read_cells(args.data_file, args, query=args.sql)
+    used = used_by(args.data_file, args.valid, args.hidden)
+    cells = read_cells(args.data_file, args, query=args.sql, used=used)
     parts = {
-        name: read_known(path, args, cells.rows, cells.cols)
+        name: read_known(path, args, cells.rows, cells.cols, used=used)
         for name, path in (("valid", args.valid), ("hidden", args.hidden))
         if path
     }

@@ -83,7 +83,7 @@ def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentPars
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit status: 0, 2 after an error, 130 after Ctrl-C, 143 after SIGTERM."""
+    """Run a command; returns the exit status: the verb's, 2 after an error, 130 after Ctrl-C, 143 after SIGTERM."""
     top, verbs = _parsers()
     try:
         args = top.parse_args(with_config(sys.argv[1:] if argv is None else argv, verbs))

@@ -7,7 +7,7 @@ from typing import Any
 
 from nmar.cli.common import cast_ids, model_arguments, note, out, read_known, read_model
 from nmar.cli.common import table_arguments as table
-from nmar.cli.files import check_output, write_table
+from nmar.cli.files import check_output, check_streams, write_table
 
 HELP = "list the best columns of given rows"
 EXAMPLE = """\
@@ -38,10 +38,11 @@ def run(args: argparse.Namespace) -> int:
     import numpy as np
 
     check_output(args.output, table=True)
+    check_streams(args.json, {"--output": args.output})
     model = read_model(args)
     known = model.posterior_
     ids = cast_ids(args.rows, known.rows)
-    seen = read_known(args.seen, args, known.rows, known.cols) if args.seen else None
+    seen = read_known(args.seen, args, known.rows, known.cols, args.sql) if args.seen else None
     has_seen = seen is not None or hasattr(model, "_seen")
     cols, score = model.recommend(ids, args.n, has_seen, args.by, seen)
     kept = np.isfinite(score).ravel()  # where a row has no more columns to offer there is none

@@ -14,10 +14,12 @@ EXAMPLE = """\
 """
 
 WHAT = ("table2", "table3", "table4", "figure1")
+STATUS = "exit status: 0; 1 if nothing could be fitted, with the reasons written; 2 after an error"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
+    parser.epilog = f"{parser.epilog}\n{STATUS}\n"
     parser.add_argument("what", choices=(*WHAT, "all"), help="which of them")
     parser.add_argument("--data", required=True, metavar="FOLDER", help="where the data lie (docs/reproduction.md)")
     parser.add_argument(
@@ -25,15 +27,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--factors", type=int, default=160, metavar="K", help="factors, ranks and clusters (160)")
     parser.add_argument("--max-iter", type=int, default=30, metavar="N", help="sweeps of a fit at most (30)")
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="splits and starts (1)")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="splits and starts of the tables (1)")
     parser.add_argument(
         "--cells", type=int, default=100_000, metavar="N", help="cells of a data set at most, 0 for all (100000)"
     )
-    parser.add_argument("--trust", default="1", metavar="X", help="of the thinned coupling, 0 to 1 or auto (1)")
+    parser.add_argument("--trust", default="1", metavar="X", help="of the tables' thinned coupling, 0 to 1 or auto (1)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of splits and starts (0)")
-    parser.add_argument("--dtype", choices=("float32", "float64"), default="float32", help="of the factors (float32)")
     parser.add_argument(
-        "--no-bias", action="store_true", help="factorizations without biases, as the paper writes them"
+        "--dtype", choices=("float32", "float64"), default="float32", help="of the tables' factors (float32)"
+    )
+    parser.add_argument(
+        "--no-bias", action="store_true", help="tables' factorizations without biases, as the paper writes them"
     )
     parser.add_argument("--jobs", type=int, metavar="N", help="threads (all processors)")
 
@@ -49,22 +53,27 @@ def run(args: argparse.Namespace) -> int:
     trust, bias = _trust(args.trust), not args.no_bias
     asked = Asked(args.factors, args.max_iter, args.seeds, args.cells, trust, args.seed, args.dtype, bias)
     maker = Reproduction(folder, output, asked, args.jobs)
+    fitted = False
     for table in WHAT if args.what == "all" else (args.what,):
         groups = []
         for rows in maker.records(table):
             groups.append(rows)
+            fitted |= "error" not in rows[0]
             note(_told(rows))
         written = write(table, groups, asked, output)
         out(markdown(table, groups, asked))
         note(f"wrote {', '.join(str(path) for path in written)}")
-    return 0
+    if not fitted:
+        note("nothing was fitted; each line above says why")
+    return 0 if fitted else 1
 
 
 def _trust(text: str) -> float | str:
+    """A number where it is one; what a text may be is looked at with the other settings."""
     try:
-        return text if text == "auto" else float(text)
+        return float(text)
     except ValueError:
-        raise ValueError(f"--trust {text!r}; give a number from 0 to 1, or auto") from None
+        return text
 
 
 def _told(rows: list[dict[str, object]]) -> str:

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
         check_output(path, name)
         if path.endswith(".mtx"):
             raise ValueError(f"{name} {path!r}: mtx has no ids, by which the parts belong together; use csv or parquet")
-    cells = read_cells(args.data_file, args, query=args.sql)
+    cells = read_cells(args.data_file, args, query=args.sql, used=("row", "col", "value"))  # name columns of the output
     by, time = args.by, None
     if args.time is not None:
         by = "time"

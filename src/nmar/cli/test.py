@@ -6,7 +6,7 @@ import argparse
 
 from nmar.cli.common import note, out, quiet_argument, read_cells, setting_arguments, settings_of
 from nmar.cli.common import table_arguments as table
-from nmar.cli.files import check_output, write_table
+from nmar.cli.files import check_output, check_streams, write_table
 
 HELP = "test whether the residual variance is linked to P(observed)"
 EXAMPLE = "  nmar test ratings.csv --row user --col item --value stars\n"
@@ -34,6 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Fit, test, print."""
     check_output(args.output, table=True)
+    check_streams(args.json, {"--output": args.output})
     cells = read_cells(args.data_file, args, query=args.sql)
     from nmar.report.missingness import missingness_test
 

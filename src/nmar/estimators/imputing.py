@@ -148,8 +148,8 @@ class Imputing:
         away = len(lines) * known.cols.size * n
         if away > MOST:
             raise ValueError(
-                f"{len(lines):,} × {known.cols.size:,} cells, {n} times, are more than {MOST:,} numbers; name the cells"
-                " with cells=(rows, cols), or take the rows in blocks with rows= and one seed"
+                f"{len(lines):,} × {known.cols.size:,} cells, {n} times, are more than {MOST:,} numbers; ask for fewer"
+                " with n=, take the rows in blocks with rows= and one seed, or name the cells with cells=(rows, cols)"
             )
         return known, *missing_cells(self._seen, lines), lines
 

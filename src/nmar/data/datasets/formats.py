@@ -233,7 +233,10 @@ class Matrix:
             if len(fields) != len(header):
                 raise _fails(member, f"line {number + 2} has {len(fields)} fields, its header {len(header)}")
             rows.append(fields[place])
-            numbers = np.array(fields[self.skip :], np.float64)
+            try:
+                numbers = np.array(fields[self.skip :], np.float64)
+            except ValueError as error:
+                raise _fails(member, f"line {number + 2}: {error}") from None
             kept = np.flatnonzero(numbers > 0.0)
             values.append(numbers[kept])
             found.append(kept)

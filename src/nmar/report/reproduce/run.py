@@ -6,7 +6,6 @@ small JSON file for each comparison as soon as it is finished.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -17,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from nmar.data.atomic import write_text
-from nmar.models.settings import Factorization, Mixture, Regression, Settings
+from nmar.models.settings import Factorization, Mixture, Regression, Settings, check_choice, check_count
 from nmar.prob.linkage import Curve, Free, Linear
 from nmar.report.compare import compare
 from nmar.report.comparison import Comparison, Entry, Key, Row
 from nmar.report.missingness import MissingnessTest, missingness_test
 from nmar.report.reproduce.paper import PRINTED, TABLES, Printed
+from nmar.report.reproduce.records import Record, as_text, finished
 from nmar.report.reproduce.sources import Problem, find
 
 __all__ = ["Asked", "Cell", "Reproduction", "cells_of"]
@@ -31,6 +31,8 @@ log = logging.getLogger("nmar")
 
 LINKAGES = (Linear(), Free(thinning=16.0, tail=2))  # the paper's, with c learned; and what a plain fit has here
 FIGURE_RANK = 10  # of figure 1's factorization: full covariances, whose own uncertainty its test needs, cost rank²
+FIGURE_FOLDS, FIGURE_TESTED = 5, 3  # parts of figure 1's cells, and how many of them are held out in turn
+FIGURE_SETTINGS = ("factors", "max_iter", "cells", "seed")  # that figure 1 depends on
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,11 @@ class Asked:
     seed : of splits, starts and of the choice of rows
     dtype : storage of the factors, "float32" or "float64"
     bias : Gaussian factorizations have biases, which stand for the paper's prior means other than 0
+
+    Raises
+    ------
+    ValueError
+        if one of them is out of its range, before anything is read or fitted
     """
 
     factors: int = 160
@@ -57,6 +64,23 @@ class Asked:
     seed: int = 0
     dtype: str = "float32"
     bias: bool = True
+
+    def __post_init__(self) -> None:
+        for name, least in (("factors", 1), ("max_iter", 1), ("seeds", 1), ("cells", 0), ("seed", 0)):
+            check_count(name, getattr(self, name), least)
+        if self.trust != "auto" and (isinstance(self.trust, str) or not 0.0 <= self.trust <= 1.0):
+            raise ValueError(f"trust={self.trust!r}; give a number from 0 to 1, or 'auto'")
+        check_choice("dtype", self.dtype, ("float32", "float64"))
+
+    def of(self, table: str) -> dict[str, Any]:
+        """The settings that a table depends on; figure 1 does not on all of them."""
+        every = asdict(self)
+        return {name: every[name] for name in FIGURE_SETTINGS} if table == "figure1" else every
+
+    @property
+    def figure_rank(self) -> int:
+        """Rank of figure 1's factorization."""
+        return min(self.factors, FIGURE_RANK)
 
 
 @dataclass(frozen=True)
@@ -110,7 +134,7 @@ class Reproduction:
     Attributes
     ----------
     data : folder of the data
-    output : folder of the results; each finished comparison is in ``cells/`` there
+    output : folder of the results; each finished comparison is in ``cells/`` there, with what it came of
     asked : settings
     n_jobs : threads
     """
@@ -120,37 +144,40 @@ class Reproduction:
     asked: Asked
     n_jobs: int | None = None
 
-    def records(self, table: str) -> Iterator[list[dict[str, Any]]]:
+    def records(self, table: str) -> Iterator[list[Record]]:
         """The records of each comparison of a table, as they are finished; those of a failed one hold its error."""
         if table not in TABLES:
             raise ValueError(f"table={table!r}; use one of {', '.join(TABLES)}")
         for cell in cells_of(table):
             yield self.record(cell)
 
-    def record(self, cell: Cell) -> list[dict[str, Any]]:
-        """One comparison, from its file where it was finished with these settings."""
-        file = self.output / "cells" / f"{cell.name}.json"
-        kept = _read(file)
-        if kept is not None and kept["asked"] == asdict(self.asked) and not kept["rows"][0].get("error"):
-            log.info("%s: finished before", cell.name)
-            return list(kept["rows"])
-        log.info("%s: fitting", cell.name)
-        rows = self._made(cell)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_text(file, json.dumps({"asked": asdict(self.asked), "rows": rows}, indent=1, allow_nan=False))
-        return rows
+    def record(self, cell: Cell) -> list[Record]:
+        """One comparison, from its file where it was finished with these settings and data.
 
-    def _made(self, cell: Cell) -> list[dict[str, Any]]:
-        """The records, or one with the error: no line of a table is left out in silence."""
+        One that fails is a record with the error, so that no line of a table is left out in silence, and has no file:
+        it is tried again, and what was finished before with other settings or data stays.
+        """
+        file = self.output / "cells" / f"{cell.name}.json"
         try:
             problem = find(cell.column, self.data, self.asked.cells, self.asked.seed, cell.source)
+            read = {"data": problem.name, "fingerprint": problem.fingerprint}
+            origin = {"asked": self.asked.of(cell.table), "read": read}
+            kept = finished(file, origin)
+            if kept is not None:
+                log.info("%s: finished before", cell.name)
+                return kept
+            log.info("%s: fitting", cell.name)
             about = {**_about(cell), **_used(problem)}
-            return [{**about, **row} for row in self._fitted(cell, problem)]
+            rows = [{**about, **row} for row in self._fitted(cell, problem)]
+            text = as_text(origin, rows)
         except Exception as error:  # a table goes on with its next line
             log.info("%s: %s", cell.name, error)
             return [{**_about(cell), "error": f"{type(error).__name__}: {error}"}]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_text(file, text)
+        return rows
 
-    def _fitted(self, cell: Cell, problem: Problem) -> list[dict[str, Any]]:
+    def _fitted(self, cell: Cell, problem: Problem) -> list[Record]:
         asked = self.asked
         if cell.table == "figure1":
             return [_tested(self._test(problem))]
@@ -174,31 +201,30 @@ class Reproduction:
 
     def _test(self, problem: Problem) -> MissingnessTest:
         asked = self.asked
-        rank = min(asked.factors, FIGURE_RANK)
-        return missingness_test(problem.cells, asked.seed, factors=asked.factors, rank=rank, max_iter=asked.max_iter,
-                                n_jobs=self.n_jobs)  # fmt: skip
+        return missingness_test(
+            problem.cells,
+            asked.seed,
+            factors=asked.factors,
+            rank=asked.figure_rank,
+            folds=FIGURE_FOLDS,
+            tested=FIGURE_TESTED,
+            max_iter=asked.max_iter,
+            n_jobs=self.n_jobs,
+        )
 
 
-def _read(file: Path) -> dict[str, Any] | None:
-    """A finished comparison; one that cannot be read is made again."""
-    try:
-        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
-    except ValueError:
-        return None
-
-
-def _about(cell: Cell) -> dict[str, Any]:
+def _about(cell: Cell) -> Record:
     return {"table": cell.table, "column": cell.column, "model": cell.model, "axis": cell.axis}
 
 
-def _used(problem: Problem) -> dict[str, Any]:
+def _used(problem: Problem) -> Record:
     """What the numbers rest on."""
     rows, cols = problem.cells.shape
     used = {"rows": rows, "cols": cols, "cells": len(problem.cells), "available": problem.available}
     return {"data": problem.name, "relation": problem.relation, **used}
 
 
-def _tested(result: MissingnessTest) -> dict[str, Any]:
+def _tested(result: MissingnessTest) -> Record:
     fields = ("statistic", "p_value", "slope", "slope_se", "n_test", "folds")
     found = {name: getattr(result, name) for name in fields}
     for name, one in (("", result.dispersion), ("raw_", result.raw_dispersion)):
@@ -217,7 +243,7 @@ class Line:
     printed: Printed | None
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Record:
         """Numbers and texts by name."""
         kept = ("name", "log_likelihood", "plugin", "se", "gain", "gain_se", "gain_over_tail", "gain_over_tail_se",
                 "gain_over_two_stage", "gain_over_two_stage_se", "gain_over_blind", "gain_over_blind_se",
@@ -249,7 +275,12 @@ class Line:
         return float(np.mean(found)) if found else None
 
     @property
-    def _r2(self) -> float:
-        """Share of the variance of the held-out values that the prediction explains, the mean over seeds."""
-        pairs = zip(self._entries, self.result.test_cells, strict=True)
-        return float(np.mean([1.0 - one.scores.squared_error.mean() / np.var(part.values) for one, part in pairs]))
+    def _r2(self) -> float | None:
+        """Share of the variance of the held-out values that the prediction explains, the mean over seeds.
+
+        None where they do not vary.
+        """
+        spread = np.array([np.var(part.values) for part in self.result.test_cells])
+        if not spread.all():
+            return None
+        return float(np.mean(1.0 - np.array([one.scores.squared_error.mean() for one in self._entries]) / spread))

@@ -7,6 +7,7 @@ subfolder named like the column), then the nearest data, as parquet files with c
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,11 +46,28 @@ class Problem:
     covariates: Array | None = None
     available: int = 0
 
+    @property
+    def fingerprint(self) -> str:
+        """A digest of what is fitted and judged: cells, split and covariates. Ids change no number and are left out."""
+        digest = hashlib.sha256()
+        for part in (self.cells, self.train, self.valid, self.test):
+            arrays = () if part is None else (np.array(part.shape), *part.positions(), part.values)
+            _add(digest, *arrays)
+        _add(digest, *(() if self.covariates is None else (self.covariates,)))
+        return digest.hexdigest()
+
     def parts(self) -> dict[str, Any]:
         """The arguments of :func:`nmar.compare` that say what to fit and to judge."""
         if self.train is None:
             return {"cells": self.cells}
         return {"train": self.train, "test_cells": self.test, "valid_cells": self.valid}
+
+
+def _add(digest: Any, *arrays: Array) -> None:
+    """Add arrays with kinds and shapes, and a mark, so that no two lists of arrays read the same."""
+    for array in arrays:
+        digest.update(f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    digest.update(b"|")
 
 
 @dataclass(frozen=True)
