@@ -104,6 +104,8 @@ def test_a_shift_moves_a_mean_by_the_share_that_is_missing(wide):
     assert found.tipping_point(middle) == pytest.approx(0.5)
     assert found.tipping_point(1e9) is None
     ends = model.sensitivity([0.0, 1.0], lambda t: (t["i0"].mean(), 0.01), n=3)
+    normal = model.sensitivity([0.0, 1.0], lambda t: (t["i0"].mean(), 0.01), n=3, df=np.inf)
+    np.testing.assert_array_equal(normal.low, ends.low)
     assert list(ends.frame().columns) == ["delta", "shift", "estimate", "low", "high"]
     assert nmar.plot.sensitivity(ends).get_xlabel().startswith("shift")
 

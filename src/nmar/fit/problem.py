@@ -217,7 +217,7 @@ def seed_sequence(seed: Any) -> np.random.SeedSequence:
 
 def whole_seed(seed: Any) -> int:
     """A whole number to seed several things with: whole numbers as they are, of anything else one is drawn."""
-    return int(seed) if hasattr(seed, "__index__") else int(seed_sequence(seed).generate_state(1)[0])
+    return int(seed) if isinstance(seed, int | np.integer) else int(seed_sequence(seed).generate_state(1)[0])
 
 
 def cast(record: Any, dtype: Any) -> Any:
