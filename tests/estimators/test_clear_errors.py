@@ -175,7 +175,7 @@ def test_cells_named_twice_are_not_imputed_twice(model):
 
 
 def test_replicates_of_a_check(cells, model):
-    with pytest.raises(ValueError, match="replicates=0; give a whole number of at least 2"):
+    with pytest.raises(ValueError, match="replicates=0; give a whole number of at least 50"):
         nmar.check(model, cells, replicates=0)
 
 

@@ -104,6 +104,8 @@ def test_a_shift_moves_a_mean_by_the_share_that_is_missing(wide):
     assert found.tipping_point(middle) == pytest.approx(0.5)
     assert found.tipping_point(1e9) is None
     ends = model.sensitivity([0.0, 1.0], lambda t: (t["i0"].mean(), 0.01), n=3)
+    normal = model.sensitivity([0.0, 1.0], lambda t: (t["i0"].mean(), 0.01), n=3, df=np.inf)
+    np.testing.assert_array_equal(normal.low, ends.low)
     assert list(ends.frame().columns) == ["delta", "shift", "estimate", "low", "high"]
     assert nmar.plot.sensitivity(ends).get_xlabel().startswith("shift")
 
@@ -112,6 +114,77 @@ def test_shifted_ratings_keep_to_their_levels(ratings):
     bounded, _, _ = ratings
     found = bounded.impute(2, seed=0).shifted(1.7).values
     assert set(np.unique(found)) <= {1.0, 2.0, 3.0, 4.0, 5.0}
+
+
+def test_ratings_are_shifted_before_they_are_put_on_their_levels(ratings):
+    """The same fit without bounds draws the same values, as they were before they were rounded."""
+    bounded, free, _ = ratings
+    completed, latent = bounded.impute(4, seed=0), free.impute(4, seed=0).values
+    for shift in (-1.2, 0.0, 0.3):
+        found = completed.shifted(shift)
+        np.testing.assert_array_equal(found.values, np.clip(np.round(latent + shift), 1.0, 5.0))
+        np.testing.assert_array_equal(found.shifted(-shift).values, completed.values)
+    moved = bounded.sensitivity([0.0, 0.3], lambda t: t.to_numpy().mean(), n=4)
+    assert moved.estimate[1] > moved.estimate[0] + 0.02
+
+
+@pytest.fixture(scope="module")
+def counts():
+    cells, _ = nmar.simulate((40, 20), nmar.Constant("poisson"), "ignorable", density=0.4, seed=0)
+    return nmar.CCPF(nmar.Constant("poisson"), "ignorable", **SETTINGS).fit(cells)
+
+
+def test_the_mean_of_counts_moves_by_the_shift_until_it_meets_0(counts):
+    completed = counts.impute(20, seed=0)
+    values = completed.values
+    assert values.size > 9000
+    np.testing.assert_array_equal(completed.shifted(0.0).values, values)
+    np.testing.assert_array_equal(completed.shifted(2.0).values, values + 2.0)
+    before = values
+    for shift in (0.1, 0.3, 0.9):
+        found = completed.shifted(shift).values
+        assert np.all(found == np.round(found)) and np.all(found >= before)  # the same rounding at all shifts
+        assert found.mean() - values.mean() == pytest.approx(shift, abs=4.0 * 0.5 / np.sqrt(values.size))
+        before = found
+    down = completed.shifted(-0.3).values
+    assert down.min() == 0.0 and np.all((values - down)[values > 0] <= 1.0)
+    some = values[values > 0] - down[values > 0]
+    assert some.mean() == pytest.approx(0.3, abs=4.0 * 0.5 / np.sqrt(some.size))
+
+
+@pytest.fixture(scope="module")
+def positive():
+    """A model of positive values, one row of which is complete."""
+    rng = np.random.default_rng(0)
+    values = rng.gamma(0.8, size=(20, 6))
+    values[1:][rng.random((19, 6)) < 0.4] = np.nan
+    return nmar.CCPF(nmar.Constant("gamma"), "ignorable", **SETTINGS).fit(values)
+
+
+def test_shifted_positive_values_stay_above_0_whatever_else_was_drawn(positive):
+    few, many = (positive.impute(n, seed=0) for n in (2, 20))
+    np.testing.assert_array_equal(few.values, many.values[:, :2])
+    before = np.zeros_like(many.values)
+    for shift in (-1e6, -0.5, -0.1, 0.0, 0.5):
+        found = many.shifted(shift).values
+        assert np.all(found > 0.0) and np.all(found >= before)
+        np.testing.assert_array_equal(few.shifted(shift).values, found[:, :2])
+        before = found
+    np.testing.assert_array_equal(many.shifted(0.0).values, many.values)
+    assert many.shifted(-1e6).values.max() < 0.01 * np.median(many.values)
+
+
+def test_a_shift_of_nothing(positive):
+    found = positive.sensitivity([-1.0, 0.0], lambda t: t.to_numpy().mean(), n=2, rows=[0])
+    assert found.estimate[0] == found.estimate[1]
+
+
+def test_observed_values_are_not_replaced_by_draws_of_them(wide):
+    model, cells = wide
+    rows, cols = (ids.ravel() for ids in np.meshgrid(cells.row_ids, cells.col_ids, indexing="ij"))
+    completed = model.impute(2, seed=0, cells=(rows, cols))
+    np.testing.assert_array_equal(completed.table(1).to_numpy()[cells.positions()], cells.values)
+    assert len(completed.frame()) == 150 and not completed.table(1).isna().any().any()
 
 
 def test_bounds_hold_predictions_intervals_and_draws(ratings, tmp_path):
@@ -201,6 +274,35 @@ def test_bends_are_tried_with_the_cells_hidden_that_were_hidden_from_the_fit():
     found = fixed.fit(train, hidden=away).linkage_sensitivity([0.3], test)
     by_hand = fixed.fit(train, hidden=away.concat(test))
     assert found.log_likelihood[0] == by_hand.log_likelihood(test)
+
+
+def test_bends_are_compared_from_one_start():
+    """Two fits of the same bend do not differ, though no seed was given."""
+    cells, _ = nmar.simulate((40, 20), nmar.Factorization(2), nmar.Linear(0.3), density=0.4, seed=0)
+    train, _, test = cells.split(test=0.2, valid=0.0, seed=0)
+    for seed in (None, np.random.default_rng(0)):
+        settings = {**SETTINGS, "max_iter": 3, "random_state": seed}
+        model = nmar.CCPF(nmar.Factorization(2), nmar.Linear(0.3), **settings).fit(train, hidden=test)
+        assert model.linkage_sensitivity([0.2, 0.2], test).gain.tolist() == [0.0, 0.0]
+
+
+def test_bends_are_stopped_as_the_fit_was():
+    """On its validation cells, unless those are the ones that judge."""
+    cells, _ = nmar.simulate((40, 20), nmar.Factorization(3), nmar.Linear(0.3), density=0.4, seed=0)
+    train, valid, test = cells.split(test=0.2, valid=0.2, seed=0)
+    fixed = nmar.CCPF(nmar.Factorization(3), nmar.Linear(0.3, learn=False), patience=1, **SETTINGS)
+    model = fixed.fit(train, valid=valid)
+    found, judged = model.linkage_sensitivity([0.3], test), model.linkage_sensitivity([0.3], valid)
+    again = fixed.fit(train, valid=valid, hidden=test)
+    assert again.stop_reason_ == "validation" and found.log_likelihood[0] == again.log_likelihood(test)
+    assert judged.log_likelihood[0] == fixed.fit(train, hidden=valid).log_likelihood(valid)
+
+
+def test_bends_are_not_judged_by_training_cells():
+    cells, _ = nmar.simulate((40, 20), nmar.Effects("rows"), nmar.Linear(0.3), density=0.4, seed=0)
+    model = nmar.CCPF(nmar.Effects("rows"), "linear", starts=1, **SETTINGS).fit(cells)
+    with pytest.raises(ValueError, match=r"cells and the training cells have 5 of .* in common"):
+        model.linkage_sensitivity([0.0], cells[np.arange(5)])
 
 
 def test_shifted_counts_of_trials_stay_among_the_trials():

@@ -306,7 +306,9 @@ def test_draws_of_the_pattern_have_the_mean_of_the_posterior(both):
 
 
 def test_a_check_finds_no_misfit_in_a_pattern_of_covariates(problem, both):
-    found = nmar.check(both, problem[4], train=problem[4], replicates=50)
+    rows, cols, _, seen, _ = problem
+    others = cells_of(seen[-NEW:], rows[-NEW:], cols)
+    found = nmar.check(both, others, replicates=50)
     assert found.misfits == ()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -97,6 +98,52 @@ def test_a_change_of_shape_alone_is_no_link() -> None:
     of = Residuals(row, col, rate, shape * rng.normal(size=n), np.ones(n))
     assert spread_trend(of, 1)[0].p_value < 1e-3
     assert weaker_trend(of, 1).p_value > 0.05
+
+
+def test_trends_of_opposite_signs_are_a_change_of_shape() -> None:
+    """Most residuals shrink and a few grow: their size falls, their squares rise, and neither is by chance."""
+    rng, n = np.random.default_rng(4), 16_000
+    row, col = np.divmod(rng.choice(200 * 100, n, replace=False), 100)
+    rate = rng.permutation(n) / n
+    shape = np.where(rng.random(n) < rate, rng.choice([0.3, 3.2], n, p=[0.85, 0.15]), 1.0)
+    of = Residuals(row, col, rate, shape * rng.normal(size=n), np.ones(n))
+    size, square = (spread_trend(of, 1, power)[0] for power in (1, 2))
+    assert size.coefficient[0] < 0.0 < square.coefficient[0] and max(size.p_value, square.p_value) < 1e-3
+    found = weaker_trend(of, 1)
+    assert (found.statistic, found.p_value, found.df) == (0.0, 1.0, 1)
+    assert weaker_trend(of, 2).statistic > 0.0  # a trend and a bend have no common sign
+
+
+def test_both_sentences_say_the_same_way(linked: nmar.Cells) -> None:
+    found = replace(nmar.missingness_test(linked, **{**SETTINGS, "max_iter": 10}), p_value=0.001)
+    assert found.dispersion.ratio < 1.0 and "falls to" in found.sentence()
+    falls, split = (replace(found, slope=slope).text() for slope in (-0.1, 0.1))
+    assert "variance falls with P(observed)" in falls
+    assert "variance depends on P(observed)" in split and "rises" not in split
+
+
+@pytest.mark.parametrize("kind", ["none", "generator", "bits", "old", "sequence"])
+def test_seeds_of_every_kind(linked: nmar.Cells, kind: str) -> None:
+    """The same generator gives the same test, and None another each time."""
+    make = {
+        "none": lambda: None,
+        "generator": lambda: np.random.default_rng(3),
+        "bits": lambda: np.random.PCG64(3),
+        "old": lambda: np.random.RandomState(3),
+        "sequence": lambda: np.random.SeedSequence(3),
+    }[kind]
+    settings = {**SETTINGS, "max_iter": 2, "tested": 1}
+    first, again = (nmar.missingness_test(linked, make(), **settings) for _ in range(2))
+    assert (first.statistic == again.statistic) == (kind != "none")
+
+
+def test_a_generator_seeds_the_paired_test_too(linked: nmar.Cells, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By one whole number, which is what comparisons take."""
+    seeds: list[int] = []
+    monkeypatch.setattr("nmar.report.missingness.against_controls", lambda *given: seeds.append(given[3]))
+    for _ in range(2):
+        nmar.missingness_test(linked, np.random.default_rng(3), **{**SETTINGS, "max_iter": 2}, paired=True)
+    assert isinstance(seeds[0], int) and seeds[0] == seeds[1]
 
 
 @pytest.mark.slow
@@ -204,6 +251,9 @@ def test_nothing_to_test_is_an_error(values: np.ndarray, message: str) -> None:
         ({"bins": 1}, "bins=1"),
         ({"folds": 1}, "folds=1"),
         ({"folds": 2.5}, "folds=2.5"),
+        ({"folds": 5.0}, "folds=5.0; give a whole number of at least 2"),
+        ({"tested": 2.0}, "tested=2.0; give a whole number"),
+        ({"bins": 2.5}, "bins=2.5; give a whole number"),
         ({"folds": 10_000}, "too few"),
         ({"tested": 3}, "tested=3; give a whole number from 1 to folds=2"),
         ({"tested": 0}, "tested=0"),

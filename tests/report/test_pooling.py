@@ -30,6 +30,15 @@ def test_degrees_of_freedom_never_exceed_those_of_the_complete_data():
     assert same.df == pytest.approx(10.0 / 12.0 * 9.0) and same.between == 0.0
 
 
+def test_infinite_degrees_of_freedom_are_normal_theory():
+    given = [1.0, 1.1, 0.9], [1.0, 1.0, 1.0]
+    plain, normal, many = (nmar.pool(*given, df=df) for df in (None, np.inf, 1e12))
+    assert (normal.low, normal.high, normal.df) == (plain.low, plain.high, plain.df)
+    assert many.high == pytest.approx(normal.high)
+    with pytest.raises(ValueError, match="df=nan"):
+        nmar.pool(*given, df=np.nan)
+
+
 def test_arrays_are_pooled_one_by_one():
     q, u = np.array([[1.0, 5.0], [3.0, 5.5]]), np.array([[1.0, 2.0], [1.0, 2.0]])
     both = nmar.pool(q, u, df=20.0)

@@ -15,13 +15,14 @@ from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
 from nmar.estimators.asking import Target, Unknown
 from nmar.fit.augment import joint_draws
-from nmar.fit.problem import seed_sequence
+from nmar.fit.problem import seed_sequence, whole_seed
 from nmar.fit.search.starts import hidden_cells
 from nmar.models.settings import check_choice, check_count
 from nmar.posterior import posterior as ask
-from nmar.posterior.joint import values_given
+from nmar.posterior.joint import as_seen, latent_given
 from nmar.prob.linkage import Curve, Free, Linkage
 from nmar.report.imputed import Imputations, Statistic, assumption, missing_cells
+from nmar.report.parts import refuse_overlap
 from nmar.report.sensitivity import BendSensitivity, Sensitivity, Unit, delta_adjusted
 
 Array = NDArray[Any]
@@ -36,6 +37,8 @@ class Imputing:
     posterior_: ask.Posterior
     backend: Any
     n_jobs: int | None
+    random_state: Any
+    valid_trace_: Array
     _seen: Cells
     _fitted: Callable[[], ask.Posterior]
     _about: Callable[[Target], ask.Posterior]
@@ -65,7 +68,7 @@ class Imputing:
         n : completed tables
         seed : seed
         cells : (row ids, column ids) of the cells to draw, one of each per cell. None: all missing cells, of all rows
-            or of ``rows``
+            or of ``rows``. Observed cells may be drawn too, as a check; completed tables keep their observed values
         rows : ids of rows whose missing cells are drawn: a block of a large table. Blocks drawn with one seed belong
             to the same draws of the lines
         sweeps : sweeps of data augmentation between two draws. 0 draws from the fitted posterior, in which rows and
@@ -104,14 +107,15 @@ class Imputing:
         known, i, j, lines = self._asked_cells(n, cells, rows, target)
         sweeps = self._augmentation(known, sweeps)
         whole = seed_sequence(seed)
-        values, variance = np.empty((len(i), n)), 0.0
+        latent, variance = np.empty((len(i), n)), 0.0
         for k, draw in enumerate(self._joint_draws(known, n, sweeps, child(whole, 0))):
-            values[:, k] = values_given(draw, i, j, child(child(whole, 1), k))
+            latent[:, k] = latent_given(draw, i, j, child(child(whole, 1), k))
             if k == 0 and len(i):
                 variance = float(np.mean(ask.mean_and_variance(draw, i, j)[1]))
         assumes = assumption(known.law, known.state.shared.linkage)
         noise, seen = float(np.sqrt(variance)), getattr(self, "_seen", None)
-        return Imputations(values, i, j, known.rows, known.cols, seen, lines, assumes, sweeps, noise, known)
+        values, ids = as_seen(known, latent), (known.rows, known.cols)
+        return Imputations(values, i, j, *ids, seen, lines, assumes, sweeps, noise, known, latent)
 
     def _joint_draws(
         self, known: ask.Posterior, n: int, sweeps: int, seed: np.random.SeedSequence
@@ -191,7 +195,9 @@ class Imputing:
             (estimate, variance) for intervals by Rubin's rules
         n, seed, rows : as in :meth:`impute`
         unit : "sd": delta is in standard deviations of a value's noise, given its row and column; "value": in units of
-            the values. Shifted values keep to the bounds, to whole counts and to values above 0, where there are such
+            the values. Shifted values keep to the bounds, to whole counts and to values above 0, where there are such.
+            Ratings are shifted before they are put on their levels, and counts are rounded at random, in the same way
+            at all shifts, so that means move by the shift until values meet an end of their range
         df, level : as in :func:`nmar.pool`
 
         Returns
@@ -218,13 +224,18 @@ class Imputing:
         ----------
         bend : values of c for a linkage that has one (linear, exponential, geometric); for a free table φ, powers t of
             the fitted one, φ^t: 0 is the ignorable model, 1 the fitted table
-        cells : held-out cells, hidden from the fits
+        cells : held-out cells, hidden from the fits; training cells are refused
         unknown : as in :meth:`log_density`
 
         Returns
         -------
         BendSensitivity
             with ``frame()`` and ``text()``
+
+        Notes
+        -----
+        All fits have one seed (without ``random_state`` one is drawn), so that gains are due to the bend. Where the fit
+        was stopped on validation cells, they stop these too, those left out that are among ``cells``.
 
         Examples
         --------
@@ -239,15 +250,17 @@ class Imputing:
         if not hasattr(self, "_seen"):
             raise ValueError("linkage_sensitivity fits again and needs the training cells, which a loaded model lacks")
         held_out, link = as_cells(cells), self._fitted().linkage
+        refuse_overlap("cells", held_out, "the training cells", self._seen)
         bends = np.atleast_1d(np.asarray(bend, np.float64))
         ids = held_out.row_ids[held_out.row_index], held_out.col_ids[held_out.col_index]
         away = held_out  # and what was hidden from the fit, which is no more missing now
         for part in self.__dict__.get("_hidden", ()):
             away = away.concat(part, duplicates="last")
-        found, means, sds = [], [], []
+        common = {"trust": self._fitted().law.trust, "random_state": whole_seed(self.random_state)}
+        stopping, found, means, sds = self._stopped_on(held_out), [], [], []
         for value in bends:
-            model = clone(self).set_params(linkage=bent(link, float(value)), trust=self._fitted().law.trust)
-            model.fit(self._seen, hidden=away)
+            model = clone(self).set_params(linkage=bent(link, float(value)), **common)
+            model.fit(self._seen, valid=stopping, hidden=away)
             found.append(model.log_density(held_out, unknown=unknown))
             mean, sd = model.predict_entries(*ids, return_std=True, unknown=unknown)
             means.append(mean)
@@ -264,6 +277,15 @@ class Imputing:
             center.mean(axis=1),
             np.sqrt(np.mean(np.array(sds) ** 2, axis=1)),
         )
+
+    def _stopped_on(self, held_out: Cells) -> Cells | None:
+        """The cells that the fit was stopped on, those left out that judge now; None where there are none."""
+        parts = self.__dict__.get("_hidden", ())
+        if not parts or not len(self.valid_trace_):  # validation cells come first, where there were any
+            return None
+        judging = held_out.align(parts[0].rows, parts[0].cols, unknown="drop")
+        kept: Cells = parts[0].select(~judging.contains(*parts[0].positions()))
+        return kept if len(kept) else None
 
 
 def bent(link: Linkage, bend: float) -> Linkage:

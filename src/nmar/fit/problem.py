@@ -203,14 +203,21 @@ def first_dispersion(law: Law, cells: Cells) -> float:
 
 
 def seed_sequence(seed: Any) -> np.random.SeedSequence:
-    """A seed sequence from an integer, None, a generator or a RandomState."""
+    """A seed sequence from an integer, None, a generator (or what drives one) or a RandomState."""
     if isinstance(seed, np.random.SeedSequence):
         return seed
+    if isinstance(seed, np.random.BitGenerator):
+        seed = np.random.Generator(seed)
     if isinstance(seed, np.random.Generator):
         return np.random.SeedSequence(int(seed.integers(2**63)))
     if isinstance(seed, np.random.RandomState):
         return np.random.SeedSequence(int(seed.randint(2**31)))
     return np.random.SeedSequence(seed)
+
+
+def whole_seed(seed: Any) -> int:
+    """A whole number to seed several things with: whole numbers as they are, of anything else one is drawn."""
+    return int(seed) if isinstance(seed, int | np.integer) else int(seed_sequence(seed).generate_state(1)[0])
 
 
 def cast(record: Any, dtype: Any) -> Any:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nmar.models.state import Shared, Side, State
 from nmar.posterior.mixing import draws, mixtures
-from nmar.posterior.posterior import Posterior, seen
+from nmar.posterior.posterior import Posterior
 
 Array = NDArray[Any]
 
@@ -63,9 +63,28 @@ def values_given(known: Posterior, i: Array, j: Array, seed: np.random.SeedSeque
     Noise depends on the seed and on which cells are asked for: the same cells get the same values, and other cells
     noise of their own.
     """
+    return as_seen(known, latent_given(known, i, j, seed))
+
+
+def latent_given(known: Posterior, i: Array, j: Array, seed: np.random.SeedSequence) -> Array:
+    """The same before :func:`as_seen`, so that what is seen can be moved by less than a step.
+
+    Ratings lie between their levels, and counts have a uniform number from 0 to 1 added to them.
+    """
     cells = [zlib.crc32(np.asarray(part, np.int64).tobytes()) for part in (i, j)]
     rng = np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *cells)))
     out = np.empty(len(i))
     for m in mixtures(known, i, j):
         out[m.where] = draws(m, 1, rng)[:, 0]
-    return seen(known, out)
+    out = known.units.to_user(out)
+    if not known.law.family.discrete:
+        return out
+    return np.minimum(out + rng.random(len(out)), np.nextafter(out + 1.0, out))  # a large count must not round up
+
+
+def as_seen(known: Posterior, latent: Array) -> Array:
+    """What can be seen of such values: ratings on their levels and within their range, counts whole."""
+    support = known.law.support
+    if support is not None:
+        return support.seen(latent)
+    return np.floor(latent) if known.law.family.discrete else latent

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtr, bdtrc, ndtr
 from scipy.stats import kstest
 
 from nmar.data.accept import as_cells
@@ -23,6 +24,7 @@ from nmar.posterior.posterior import Posterior
 from nmar.report.clustered import LEAST_LINES
 from nmar.report.curves import posterior_of
 from nmar.report.missingness import residuals_of, spread_trend
+from nmar.report.parts import refuse_overlap
 from nmar.report.scoring import probability_integral
 
 if TYPE_CHECKING:
@@ -33,11 +35,21 @@ __all__ = ["Check", "Finding", "check"]
 Array = NDArray[Any]
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
-OFF = 0.02  # coverage this far from its level is a misfit, if it is beyond two standard errors too
+FEWEST = 10  # held-out cells below which nothing is said of coverage
+OFF = 0.02  # coverage this far from its level is a misfit, if its p-value is below 0.05 too
 FAR = 0.03  # distance of the probability integrals from uniform that matters
 SLOPE = 0.05  # relative change of the residual sd over the range of P(observed) that matters
 APART = 0.1  # relative distance from the replicates that matters
 RARE = 0.02  # share of replicates as extreme that is a misfit
+REPLICATES = 50  # with fewer no p-value is below 2 RARE
+
+# of each part: what can be said where it shows no misfit, and what it is called where it was not checked
+CLAIMS = {
+    "coverage": ("intervals cover as they promise", "intervals"),
+    "probability integral": ("values lie where they are predicted", "values"),
+    "spread": ("residuals spread as expected whatever P(observed)", "spread of residuals"),
+    "rows": ("replicated patterns look like the observed one", "rows and columns of the pattern"),
+}
 
 
 @dataclass(frozen=True)
@@ -49,7 +61,8 @@ class Finding:
     part : "coverage", "probability integral", "spread", "rows" or "columns"
     quantity : what was measured
     expected, found : under the model, and in the data
-    error : standard error of what was found, or standard deviation of the replicates
+    error : standard error of what was found (of coverage: at least that under the model), or standard deviation of the
+        replicates
     p_value : two-sided; NaN where there is none
     misfit : what is wrong, in words, or ""
     """
@@ -83,12 +96,13 @@ class Check:
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
-        if not self.misfits:
-            return (
-                "No misfit found: intervals cover as they promise, and replicated patterns look like the observed one."
-            )
-        return "Misfit: " + "; ".join(self.misfits) + "."
+        """What is wrong, or what was found to be right; and what was not checked."""
+        checked = {one.part for one in self.findings}
+        says = "No misfit found: " + _listed([claim for part, (claim, _) in CLAIMS.items() if part in checked]) + "."
+        if self.misfits:
+            says = "Misfit: " + "; ".join(self.misfits) + "."
+        left = [name for part, (_, name) in CLAIMS.items() if part not in checked]
+        return f"{says} Not checked: {', '.join(left)}." if left else says
 
     def frame(self) -> pandas.DataFrame:
         """One line for each quantity."""
@@ -117,9 +131,10 @@ def check(model: Any, cells: Any, train: Any = None, *, replicates: int = 100, r
     Parameters
     ----------
     model : fitted :class:`nmar.CCPF`, or its ``posterior_``
-    cells : cells that the model was not fitted to, hidden from it (``fit(train, hidden=cells)``)
+    cells : cells that the model was not fitted to, hidden from it (``fit(train, hidden=cells)``); training cells among
+        them are refused
     train : the training cells; None: those that the model holds. Without any, rows and columns are not checked
-    replicates : patterns that are drawn from the posterior
+    replicates : patterns that are drawn from the posterior; at least 50, because fewer cannot show a misfit
     random_state : seed
 
     Returns
@@ -129,13 +144,13 @@ def check(model: Any, cells: Any, train: Any = None, *, replicates: int = 100, r
 
     Notes
     -----
-    *Coverage* of central intervals of 50, 80, 90 and 95 %, with standard errors that allow for rows whose errors go
-    together. *Probability integral*: Kolmogorov's distance from uniform. *Spread*: how the standardised residual
-    changes from the least to the most likely observed cells, by the regression of :func:`nmar.missingness_test`; after
-    a fit that models it there should be no trend. *Rows*, *columns*: the mean and standard deviation of the number of
-    observed cells of a line, the share of lines without any, and the largest, in patterns that are drawn anew (Gopalan,
-    Hofman and Blei's check). A model with ``trust`` below 1 believes the pattern in part only and need not reproduce
-    it.
+    *Coverage* of central intervals of 50, 80, 90 and 95 %, where there are 10 cells at least: an exact binomial test,
+    and one with standard errors that allow for rows whose errors go together, the larger p-value of the two.
+    *Probability integral*: Kolmogorov's distance from uniform. *Spread*: how the standardised residual changes from the
+    least to the most likely observed cells, by the regression of :func:`nmar.missingness_test`; after a fit that models
+    it there should be no trend. *Rows*, *columns*: the mean and standard deviation of the number of observed cells of a
+    line, the share of lines without any, and the largest, in patterns that are drawn anew (Gopalan, Hofman and Blei's
+    check). A model with ``trust`` below 1 believes the pattern in part only and need not reproduce it.
 
     Examples
     --------
@@ -147,33 +162,50 @@ def check(model: Any, cells: Any, train: Any = None, *, replicates: int = 100, r
     >>> [one.quantity for one in found.findings[:2]]
     ['50 % intervals', '80 % intervals']
     """
-    check_count("replicates", replicates, 2)
+    check_count("replicates", replicates, REPLICATES)
     known, held_out = posterior_of(model), as_cells(cells)
     if not len(held_out):
         raise ValueError("cells is empty: give cells that the model was not fitted to")
     seen = getattr(model, "_seen", None) if train is None else as_cells(train, "train")
+    if seen is not None:
+        refuse_overlap("cells", held_out, "the training cells", seen)
+    elif not known.law.data.has_values:
+        raise ValueError("nothing to check: the model says nothing of values and holds no training cells; give train=")
     findings: list[Finding] = []
     integrals = np.empty(0)
     if known.law.data.has_values:
         integrals = probability_integral(known, held_out, random_state)
-        findings += [_coverage(integrals, held_out.row_index, level) for level in LEVELS]
+        if len(held_out) >= FEWEST:
+            findings += [_coverage(integrals, held_out.row_index, level) for level in LEVELS]
         findings += [_uniform(integrals), *_spread(known, held_out)]
     if seen is not None:
-        findings += _marginals(known, seen, held_out, replicates, random_state)
+        # what the fit was stopped on, and what was hidden from it, is no more missing than the cells given here
+        away = (held_out, *getattr(model, "_hidden", ()))
+        findings += _marginals(known, seen, away, replicates, random_state)
     return Check(tuple(findings), integrals)
 
 
+def _listed(parts: list[str]) -> str:
+    """Several clauses as one: a, b and c."""
+    return ", ".join(parts[:-1]) + (" and " if parts[1:] else "") + parts[-1]
+
+
 def _coverage(integrals: Array, rows: Array, level: float) -> Finding:
-    """Share of cells inside their intervals; its standard error by cells or by rows, whichever is larger."""
+    """Share of cells inside their intervals, and its p-value: cells independent, or by rows, whichever is larger.
+
+    The standard error is at least that under the model, since what was found has none where all cells are inside.
+    """
     inside = (np.abs(integrals - 0.5) <= 0.5 * level).astype(np.float64)
     found, n = float(inside.mean()), len(inside)
     by_row = np.bincount(rows, weights=inside - found)
-    error = float(np.sqrt(max(found * (1.0 - found) / n, float(by_row @ by_row) / n**2)))
-    off = found - level
+    error = float(np.sqrt(max(level * (1.0 - level) / n, float(by_row @ by_row) / n**2)))
+    off, hits = found - level, float(inside.sum())
+    exact = min(1.0, 2.0 * min(float(bdtr(hits, n, level)), float(bdtrc(hits - 1.0, n, level))))
+    p = max(exact, 2.0 * float(ndtr(-abs(off) / error)))
     misfit = ""
-    if abs(off) > OFF and abs(off) > 2.0 * error:
+    if abs(off) > OFF and p < 0.05:
         misfit = f"{level:.0%} intervals cover {found:.1%}, they are too {'wide' if off > 0 else 'narrow'}"
-    return Finding("coverage", f"{100 * level:.0f} % intervals", level, found, error, np.nan, misfit)
+    return Finding("coverage", f"{100 * level:.0f} % intervals", level, found, error, p, misfit)
 
 
 def _uniform(integrals: Array) -> Finding:
@@ -203,10 +235,12 @@ def _spread(known: Posterior, cells: Cells) -> list[Finding]:
     return [Finding("spread", "trend with P(observed)", 0.0, slope, error, trend.p_value, misfit)]
 
 
-def _marginals(known: Posterior, seen: Cells, held_out: Cells, replicates: int, random_state: Any) -> list[Finding]:
+def _marginals(
+    known: Posterior, seen: Cells, held_out: tuple[Cells, ...], replicates: int, random_state: Any
+) -> list[Finding]:
     """Numbers of observed cells of rows and columns in replicated patterns."""
     seen = seen.align(known.rows, known.cols, unknown="drop")
-    hidden = hidden_cells(seen, held_out.align(known.rows, known.cols, unknown="drop"))
+    hidden = hidden_cells(seen, *held_out)
     away = np.empty(0, np.int64) if hidden is None else np.ravel_multi_index(hidden.positions(), seen.shape)
     rng = np.random.default_rng(seed_sequence(random_state))
     drawn = np.array([_degree_statistics(*_replicate(known, away, rng), seen.shape) for _ in range(replicates)])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
 from nmar.models.law import Law
+from nmar.posterior.joint import as_seen
 from nmar.posterior.posterior import Posterior
 from nmar.prob.linkage import Linkage
 from nmar.report.pooling import Pooled, pool
@@ -23,6 +24,8 @@ __all__ = ["Imputations", "Statistic", "assumption", "missing_cells"]
 
 Array = NDArray[Any]
 Statistic = Callable[[Any], Any]
+
+FLOOR = 1e-3  # of the median of the training values: where positive values end that are shifted down
 
 OBSERVED = (
     "Values are those that the missing cells would have if they had been observed: given its row and column, a missing"
@@ -64,13 +67,17 @@ class Imputations:
     Attributes
     ----------
     values : (cells, n) the draws
-    row, col : positions of the cells on the axes
+    row, col : positions of the cells on the axes. Draws of cells that are observed are in ``values`` and in
+        :meth:`frame`; completed tables have what was observed
     rows, cols : ids of the axes
     observed : the cells that the model was fitted to, or None where it does not hold them
     lines : positions of the rows that :meth:`table` shows
     assumes : what is taken for granted, in words
     sweeps : sweeps of data augmentation between two draws; 0: draws from the mean-field posterior
     noise : standard deviation of a value given the drawn lines, root mean square over the cells
+    known : the fitted model that they were drawn from
+    latent : (cells, n) the draws before ratings are put on their levels; counts have a uniform number added
+    shift : what was added to them (:meth:`shifted`)
 
     Examples
     --------
@@ -97,6 +104,8 @@ class Imputations:
     sweeps: int
     noise: float
     known: Posterior
+    latent: Array
+    shift: float = 0.0
 
     @property
     def n(self) -> int:
@@ -121,17 +130,20 @@ class Imputations:
         return _pandas().DataFrame(ids | draws)
 
     def array(self, k: int) -> Array:
-        """Completed table ``k`` as an array: rows of ``lines`` by all columns, NaN where nothing was imputed."""
+        """Completed table ``k`` as an array: rows of ``lines`` by all columns, NaN where nothing was imputed.
+
+        Observed cells have their observed values, drawn or not.
+        """
         if self.observed is None:
             raise ValueError("the model holds no training cells to complete; use frame(), which has the imputed ones")
         check_draw(k, self.n)
         place = np.full(self.rows.size, -1)
         place[self.lines] = np.arange(len(self.lines))
         out = np.full((len(self.lines), self.cols.size), np.nan)
-        seen = place[self.observed.row_index] >= 0
-        out[place[self.observed.row_index[seen]], self.observed.col_index[seen]] = self.observed.values[seen]
         here = place[self.row] >= 0
         out[place[self.row[here]], self.col[here]] = self.values[here, k]
+        seen = place[self.observed.row_index] >= 0
+        out[place[self.observed.row_index[seen]], self.observed.col_index[seen]] = self.observed.values[seen]
         return self._typed(out)
 
     def table(self, k: int) -> pandas.DataFrame:
@@ -166,18 +178,23 @@ class Imputations:
         return pool([q for q, _ in found], [u for _, u in found], df, level)
 
     def shifted(self, delta: float) -> Imputations:
-        """The same with ``delta`` added to each imputed value, held to what the values can be."""
-        values = self.values + delta
-        family, support = self.known.law.family, self.known.law.support
-        if support is not None:
-            values = support.seen(values)
-        elif not family.location:  # counts and positive values
-            least = 0.0 if family.discrete else float(np.min(self.values))
-            values = np.maximum(np.round(values) if family.discrete else values, least)
+        """The same with ``delta`` added to each imputed value, held to what the values can be.
+
+        Ratings are shifted before they are put on their levels. Counts are rounded up or down at random, each in the
+        same way at all shifts, so that their mean moves by ``delta`` until they meet 0 or the number of trials.
+        Positive values end at a thousandth of the median of the training values; draws below that stay as they are.
+        """
+        shift = self.shift + delta
+        values, law = as_seen(self.known, self.latent + shift), self.known.law
+        if law.support is None and not law.family.location:
+            low = 0.0 if law.family.discrete else np.minimum(self.latent, FLOOR * self.known.units.scale)
+            values = np.clip(values, low, self._most())
+        return replace(self, values=values, shift=shift)
+
+    def _most(self) -> float:
+        """The number of trials, where counts cannot be more; a compound linkage multiplies them."""
         trials, link = getattr(self.known.law.data, "dispersion", None), self.known.state.shared.linkage
-        if trials is not None and not (link.whole and link.couples):  # a compound linkage multiplies them
-            values = np.minimum(values, trials)
-        return replace(self, values=values)
+        return np.inf if trials is None or (link.whole and link.couples) else float(trials)
 
 
 def checked_pair(found: Any) -> tuple[Array, Array]:

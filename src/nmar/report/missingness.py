@@ -20,8 +20,9 @@ from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
 from nmar.data.split import EntryKFold
 from nmar.fit.options import Options
+from nmar.fit.problem import whole_seed
 from nmar.fit.train import train
-from nmar.models.settings import Factorization
+from nmar.models.settings import Factorization, check_count
 from nmar.posterior.posterior import Posterior, mean_and_variance
 from nmar.report.clustered import Regression, clustered_regression
 from nmar.report.compare import compare
@@ -66,8 +67,9 @@ class MissingnessTest:
     Attributes
     ----------
     statistic, df, df_error, p_value : F of the trend, its degrees of freedom and its p-value: the weaker of the
-        regressions of absolute and of squared residuals. Rows and columns may differ in noise; where they are
-        observed unequally often too, 7.2 % were rejected at 5 % (docs/experiments/missingness_test.md)
+        regressions of absolute and of squared residuals, and 0 with p = 1 where their trends have opposite signs. Rows
+        and columns may differ in noise; where they are observed unequally often too, 7.2 % were rejected at 5 %
+        (docs/experiments/missingness_test.md)
     slope, slope_se : change of the absolute residual, in units of the expected standard deviation, from the least to
         the most likely observed cells, relative to its mean; and its standard error
     dispersion : double generalized linear model of the residuals over their predictive standard deviation: slopes of
@@ -95,12 +97,9 @@ class MissingnessTest:
 
     def text(self) -> str:
         """The result in words."""
-        trend = "falls" if self.slope < 0 else "rises"
         says = "No evidence that the residual variance depends on P(observed), beyond what is expected."
         if self.p_value < 0.05:
-            says = f"The residual variance {trend} with P(observed), relative to what is expected."
-        if self.p_value < 0.05 and self.df > 1:
-            says = "The residual variance depends on P(observed), relative to what is expected."
+            says = f"The residual variance {self._trend()} P(observed), relative to what is expected."
         lines = [
             f"Residual variance against P(observed), {self.n_test:,} cells in {self.folds} folds",
             "",
@@ -120,14 +119,21 @@ class MissingnessTest:
             lines += ["", self.paired.text()]
         return "\n".join(lines)
 
+    def _trend(self) -> str:
+        """Which way the variance goes, where residuals and their squares go the same way and bends are not tested."""
+        agree = (self.slope < 0.0) == (self.dispersion.ratio < 1.0)
+        return f"{self._way()} with" if agree and self.df == 1 else "depends on"
+
+    def _way(self) -> str:
+        return "falls" if self.dispersion.ratio < 1.0 else "rises"
+
     def sentence(self) -> str:
         """The effect size in plain words."""
         low, high = self.dispersion.ratio_interval()
-        verb = "falls" if self.dispersion.ratio < 1.0 else "rises"
         sure = "" if high < 1.0 or low > 1.0 else ", an interval that holds 1: no change"
         return (
-            f"From the least to the most likely observed cells the variance, relative to what is expected, {verb} to"
-            f" {self.dispersion.text()}{sure}."
+            "From the least to the most likely observed cells the variance, relative to what is expected,"
+            f" {self._way()} to {self.dispersion.text()}{sure}."
         )
 
     def __str__(self) -> str:
@@ -136,7 +142,7 @@ class MissingnessTest:
 
 def missingness_test(
     cells: Any,
-    random_state: int = 0,
+    random_state: Any = 0,
     bins: int = 100,
     factors: int = 10,
     rank: int = 10,
@@ -157,15 +163,15 @@ def missingness_test(
     from it, the missingness pattern are fitted to the other folds, with the cells of this one hidden, so that its cells
     have a residual and a P(observed) from a fit that has not seen them. Absolute residuals, divided by the model's own
     predictive standard deviation, are then regressed on the rank of P(observed), and so are their squares; both have to
-    show a trend, because one of them alone may show a change of the residuals' shape. The variance of the slope allows
-    for any dependence within rows and within columns (:mod:`nmar.report.clustered`), which is also what cells of
-    different folds have in common. Beside it stands the double generalized linear model of the paper, for an effect
-    size (:mod:`nmar.report.dispersion`).
+    show a trend, and the same one, because one of them alone may show a change of the residuals' shape. The variance of
+    the slope allows for any dependence within rows and within columns (:mod:`nmar.report.clustered`), which is also
+    what cells of different folds have in common. Beside it stands the double generalized linear model of the paper, for
+    an effect size (:mod:`nmar.report.dispersion`).
 
     Parameters
     ----------
     cells : Cells, scipy sparse matrix, or dense array with NaN where missing
-    random_state : seed of the folds and of the fits
+    random_state : seed of the folds and of the fits; one number is drawn for all of them from None or a generator
     bins : bins of P(observed) to report; fewer if they would hold less than 10 cells
     factors, rank : components of the pattern, and of the values
     degree : 1 tests a trend (one degree of freedom), 2 a trend and a bend
@@ -204,10 +210,11 @@ def missingness_test(
     """
     if degree not in (1, 2):
         raise ValueError(f"degree={degree!r}; use 1 (trend) or 2 (trend and bend)")
-    if bins < 2:
-        raise ValueError(f"bins={bins!r}; give at least 2")
+    check_count("bins", bins, 2)
+    check_count("folds", folds, 2)
     check_seed("random_state", random_state)
-    tested = min(TESTED, int(folds)) if tested is None else tested
+    seed = whole_seed(random_state)
+    tested = min(TESTED, folds) if tested is None else tested
     cells = _testable(as_cells(cells), folds, tested, valid)
     refuse_weights(cells)
     options = Options.of(
@@ -216,11 +223,11 @@ def missingness_test(
         factors=factors,
         n_jobs=n_jobs,
         backend=backend,
-        random_state=random_state,
+        random_state=seed,
         max_iter=max_iter,
     )
     parts = []
-    for k, (kept, stopping, held_out) in enumerate(islice(folded(cells, folds, valid, random_state), tested), 1):
+    for k, (kept, stopping, held_out) in enumerate(islice(folded(cells, folds, valid, seed), tested), 1):
         with progress(verbose, max_iter, f"fit {k} of {tested}") as watch:
             fitted = train(kept, options, valid=stopping if len(stopping) else None, hidden=held_out, watch=watch)
         parts.append(residuals_of(fitted.posterior, held_out))
@@ -239,7 +246,7 @@ def missingness_test(
         bins=_bins(residuals, bins),
         n_test=len(residuals.rate),
         folds=tested,
-        paired=against_controls(cells, options, tested, random_state, verbose) if paired else None,
+        paired=against_controls(cells, options, tested, seed, verbose) if paired else None,
     )
 
 
@@ -260,9 +267,8 @@ def folded(cells: Cells, folds: int, valid: float, seed: int) -> Iterator[tuple[
 
 def _testable(cells: Cells, folds: int, tested: int, valid: float) -> Cells:
     """The cells, if they vary, some are missing and there are enough of them."""
-    if folds != int(folds) or folds < 2:
-        raise ValueError(f"folds={folds!r}; give a whole number of at least 2")
-    if tested not in range(1, folds + 1):
+    check_count("tested", tested, 1)
+    if tested > folds:
         raise ValueError(f"tested={tested!r}; give a whole number from 1 to folds={folds}")
     if not 0.0 <= valid < 1.0 - 1.0 / folds:
         raise ValueError(f"valid={valid!r} with folds={folds} leaves nothing to train on; lower it, 0 at least")
@@ -311,8 +317,15 @@ def spread_trend(of: Residuals, degree: int, power: int = 1) -> tuple[Regression
 
 
 def weaker_trend(of: Residuals, degree: int) -> Regression:
-    """The weaker of the trends of absolute and of squared residuals: a change of their shape moves only one of them."""
-    return min((spread_trend(of, degree, power)[0] for power in (1, 2)), key=lambda one: one.statistic)
+    """The weaker of the trends of absolute and of squared residuals: a change of their shape moves only one of them.
+
+    Where one rises and the other falls their shape changes, and the spread has no trend: a statistic of 0.
+    """
+    size, square = (spread_trend(of, degree, power)[0] for power in (1, 2))
+    weaker = min((size, square), key=lambda one: one.statistic)
+    if degree == 1 and float(size.coefficient[0]) * float(square.coefficient[0]) < 0.0:
+        return weaker._replace(statistic=0.0, p_value=1.0)
+    return weaker
 
 
 def _dispersion(of: Residuals, residual: Array) -> Dispersion:

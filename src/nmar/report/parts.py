@@ -14,7 +14,7 @@ from nmar.data.split import split as split_cells
 from nmar.report.gains import FEWEST
 from nmar.report.scoring import Array
 
-__all__ = ["Parts", "Split", "refuse_weights"]
+__all__ = ["Parts", "Split", "refuse_overlap", "refuse_weights"]
 
 
 def refuse_weights(*cells: Cells) -> None:
@@ -61,7 +61,7 @@ class Parts:
         if train is None or test is None:
             raise ValueError("a split of your own needs both train= and test_cells= (valid_cells= is optional)")
         for one, other in combinations(parts, 2):
-            _refuse_overlap(one, parts[one], other, parts[other])
+            refuse_overlap(one, parts[one], other, parts[other])
         return cls(whole, parts["train"], parts["test_cells"], parts.get("valid_cells"))
 
     @property
@@ -97,11 +97,9 @@ class Parts:
         return Split(kept, stopping if len(stopping) else None, held_out)
 
 
-def _refuse_overlap(name: str, one: Cells, other_name: str, other: Cells) -> None:
+def refuse_overlap(name: str, one: Cells, other_name: str, other: Cells) -> None:
     """A cell that is learned from or stopped on cannot judge."""
-    there = one.align(other.rows, other.cols, unknown="drop")
-    mine, theirs = (part.row_index.astype(np.int64) * other.shape[1] + part.col_index for part in (there, other))
-    common = len(np.intersect1d(mine, theirs, assume_unique=True))
+    common = int(np.sum(other.contains(*one.align(other.rows, other.cols, unknown="drop").positions())))
     if common:
         raise ValueError(
             f"{name} and {other_name} have {common:,} of {min(len(one), len(other)):,} cells in common; a held-out"

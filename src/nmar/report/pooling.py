@@ -74,7 +74,7 @@ def pool(
     estimates : one for each completed table; numbers or arrays of one shape
     variances : their squared standard errors, as if the table had been complete
     df : degrees of freedom that the analysis would have with complete data (n − 1 for a mean of n rows); with them
-        Barnard and Rubin's small-sample degrees of freedom are used, else Rubin's
+        Barnard and Rubin's small-sample degrees of freedom are used, else Rubin's. Infinite (normal theory) is as None
     level : of the interval
 
     Returns
@@ -124,7 +124,7 @@ def _degrees(share: Array, m: int, df: float | None) -> Array:
     ``share`` is λ, the part of the variance that is due to the missing cells.
     """
     rubin = np.divide(m - 1.0, share**2, out=np.full_like(share, np.inf), where=share > 0.0)
-    if df is None:
+    if df is None or df == np.inf:
         return rubin
     if not df > 0.0:
         raise ValueError(f"df={df!r}; give the degrees of freedom of the complete-data analysis, above 0")
