@@ -1,11 +1,12 @@
 """How far should a coupled model believe the pattern? Trusts on cells set aside from training, test cells hidden.
 
-    python -m benchmarks.trust cptac --rows 1000 [--seeds 0 1 2] [--tails 2 1] [--trusts 0 0.1 0.2 0.3 0.6]
+    python -m benchmarks.trust cptac --rows 1000 [--seeds 0 1 2] [--tails 2 1] [--trusts 0 0.1 0.2 0.3 0.6] [--null]
 
 Rank 10, 10 factors, thinning 16. The cells are split as nmar.compare does it (20 % test, 1 % validation); a tenth of
 the training cells and the validation cells judge. Each trust is swept as the search of ``trust="auto"`` does it, but
 every one of them until its score no longer rises, where the search goes on with the best after 30 sweeps alone. Prints
-both scores and the paired gain over trust 0, the blind control, with its cell-wise standard error.
+both scores and the paired gain over trust 0, the blind control, with its cell-wise standard error. ``--null``: rows
+without gaps under masks of other rows, so that nothing is linked (benchmarks.after_blind).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 import nmar
+from benchmarks.after_blind import unlinked
 from benchmarks.verdict import some_rows, whole
 from nmar import Cells
 from nmar.fit.executor import Serial
@@ -57,10 +59,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--tails", type=int, nargs="+", default=[2, 1])
     parser.add_argument("--trusts", type=float, nargs="+", default=[0.0, 0.1, 0.2, 0.3, 0.6])
+    parser.add_argument("--null", action="store_true", help="rows without gaps under masks of other rows")
     asked = parser.parse_args()
-    cells = some_rows(whole(asked.name), asked.rows)
-    print(f"{asked.name}: {cells.shape[0]} × {cells.shape[1]}, {len(cells)} cells, density {cells.density:.3f}")
+    table = some_rows(whole(asked.name), asked.rows)
     for seed in asked.seeds:
+        cells = unlinked(table, np.random.default_rng(seed)) if asked.null else table
+        print(f"{asked.name}: {cells.shape[0]} × {cells.shape[1]}, {len(cells)} cells, density {cells.density:.3f}")
         for tail in asked.tails:
             judged(cells, asked.trusts, tail, seed)
 

@@ -1,7 +1,7 @@
 """Is the verdict true? Real patterns, and masks completely at random, where it must not say "helps".
 
     python -m benchmarks.verdict real [--names yelp_250k ml_latest_small geuvadis cptac ml_1m coat lastfm lastfm_counts
-        pbmc3k] [--seeds 3] [--rows 0]
+        pbmc3k] [--seeds 3] [--rows 0] [--trust auto]
     python -m benchmarks.verdict masks [--draws 20] [--unequal] [--seeds 1]
 
 Rank 10, factors 10. ``real``: three seeds, each with a split (20 % test, 1 % validation) and a start of its own;
@@ -68,7 +68,7 @@ def some_rows(cells: Cells, rows: int) -> Cells:
     return from_triplets(*part.positions(), part.values)
 
 
-def real(names: list[str], seeds: int, rows: int) -> None:
+def real(names: list[str], seeds: int, rows: int, trust: float | str) -> None:
     """Tables and verdicts of real patterns."""
     for name in names:
         began = time.perf_counter()
@@ -76,10 +76,11 @@ def real(names: list[str], seeds: int, rows: int) -> None:
         if name == "yelp_250k":
             train, valid, test = PROBLEMS[name]()
             parts = {"train": train, "test_cells": test, "valid_cells": valid}
-            result = nmar.compare(data=data, seeds=seeds, name=name, **parts)
+            result = nmar.compare(data=data, seeds=seeds, name=name, trust=trust, **parts)
         else:
-            result = nmar.compare(some_rows(whole(name), rows), data, seeds=seeds, name=name)
+            result = nmar.compare(some_rows(whole(name), rows), data, seeds=seeds, name=name, trust=trust)
         print(result.text(color=False), flush=True)
+        print(result.paired_test(), "\n", flush=True)
         print(result.verdict, f"\n({time.perf_counter() - began:.0f} s)\n", flush=True)
 
 
@@ -151,10 +152,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, help="splits and starts (3; masks: 1)")
     parser.add_argument("--rows", type=int, default=0)
     parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--trust", default="auto", help="real: of the coupled model, a number or auto")
     parser.add_argument("--unequal", action="store_true", help="masks: lines are observed unequally often")
     arguments = parser.parse_args()
     if arguments.what == "real":
-        real(arguments.names, arguments.seeds or 3, arguments.rows)
+        trust = arguments.trust if arguments.trust == "auto" else float(arguments.trust)
+        real(arguments.names, arguments.seeds or 3, arguments.rows, trust)
     else:
         masks(arguments.draws, arguments.unequal, arguments.seeds or 1)
 
