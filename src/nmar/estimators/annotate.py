@@ -15,7 +15,7 @@ from nmar.estimators.ccpf import CCPF
 from nmar.estimators.imputing import MOST, child
 from nmar.fit.foldin import loadings
 from nmar.fit.problem import seed_sequence
-from nmar.models.settings import check_count
+from nmar.models.arguments import check_count
 from nmar.posterior.joint import values_given, with_pattern_drawn
 from nmar.posterior.posterior import Posterior, log_density
 

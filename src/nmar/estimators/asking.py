@@ -17,7 +17,7 @@ from nmar.data.cells import Cells
 from nmar.data.dataset import Dataset
 from nmar.data.seeds import check_seed
 from nmar.fit.executor import threads
-from nmar.models.settings import check_choice, check_count
+from nmar.models.arguments import check_choice, check_count
 from nmar.posterior import posterior as ask
 from nmar.posterior.streamed import Scored, mean_log_density
 

@@ -36,8 +36,9 @@ from nmar.fit.solvers.entrywise import Entrywise
 from nmar.fit.solvers.schedule import Minibatch, is_stream
 from nmar.fit.solvers.stream import train_stream
 from nmar.fit.train import train
+from nmar.models.arguments import check_choice
 from nmar.models.missingness import Pattern
-from nmar.models.settings import Settings, check_choice
+from nmar.models.settings import Settings
 from nmar.posterior.store import load as load_record
 from nmar.prob.linkage import Linkage
 from nmar.prob.support import Bounds

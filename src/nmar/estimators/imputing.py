@@ -17,7 +17,7 @@ from nmar.estimators.asking import Target, Unknown
 from nmar.fit.augment import joint_draws
 from nmar.fit.problem import seed_sequence, whole_seed
 from nmar.fit.search.starts import hidden_cells
-from nmar.models.settings import check_choice, check_count
+from nmar.models.arguments import check_choice, check_count
 from nmar.posterior import posterior as ask
 from nmar.posterior.joint import as_seen, latent_given
 from nmar.prob.linkage import Curve, Free, Linkage

@@ -13,7 +13,7 @@ from nmar.data.accept import as_cells
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
 from nmar.fit.foldin import loadings_and_errors
-from nmar.models.settings import check_choice, check_count
+from nmar.models.arguments import check_choice, check_count
 from nmar.posterior.posterior import Posterior
 from nmar.posterior.recommend import recommendable, similar
 from nmar.posterior.streamed import Recommended, recommend_rows

@@ -13,7 +13,7 @@ from nmar.data.cells import Cells
 from nmar.data.dataset import Dataset
 from nmar.data.storage import Storage
 from nmar.fit.cluster import default_client, on_cluster
-from nmar.models.settings import check_choice
+from nmar.models.arguments import check_choice
 
 
 @dataclass(frozen=True)

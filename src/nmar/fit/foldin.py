@@ -20,11 +20,11 @@ from nmar.fit.solvers.schedule import leading_part, unseen_lines
 from nmar.fit.solvers.twostage import pattern_alone
 from nmar.kernels.choose import choose
 from nmar.kernels.spec import Kernels
+from nmar.models.arguments import listed
 from nmar.models.bilinear import Bilinear
 from nmar.models.context import Context, Executor, Observed
 from nmar.models.half_sweep import half_sweep
 from nmar.models.law import Law
-from nmar.models.settings import listed
 from nmar.models.state import Shared, Side, State, join, map_arrays
 from nmar.models.views import whole_view
 from nmar.posterior.posterior import Posterior

@@ -12,8 +12,9 @@ from nmar.fit.loop.stop import StopRule
 from nmar.fit.parameters import PARAMETERS, defaults
 from nmar.fit.solvers.entrywise import Entrywise
 from nmar.fit.solvers.schedule import Minibatch
+from nmar.models.arguments import check_choice, check_count, check_share
 from nmar.models.missingness import SHAPE, Pattern
-from nmar.models.settings import Factorization, PatternOnly, Settings, check_choice, check_count, check_share
+from nmar.models.settings import Factorization, PatternOnly, Settings
 from nmar.posterior.store import register
 from nmar.prob.families import family
 from nmar.prob.linkage import Free, Ignorable, Linkage, linkage

@@ -19,7 +19,7 @@ from nmar.data.cells import Cells
 from nmar.fit.problem import seed_sequence
 from nmar.fit.search.starts import hidden_cells
 from nmar.fit.simulate import thrown
-from nmar.models.settings import check_count
+from nmar.models.arguments import check_count
 from nmar.posterior.posterior import Posterior
 from nmar.report.clustered import LEAST_LINES
 from nmar.report.curves import posterior_of

@@ -18,7 +18,8 @@ import numpy as np
 from nmar.data.cells import Cells
 from nmar.fit.options import Options, recommended
 from nmar.fit.train import train as fit_model
-from nmar.models.settings import Factorization, Settings, check_count
+from nmar.models.arguments import check_count
+from nmar.models.settings import Factorization, Settings
 from nmar.prob.families import family
 from nmar.prob.linkage import Linkage
 from nmar.report.comparison import BLIND, TAIL, TWO_STAGE, Comparison, Entry, Key, Setting, Summary

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
 from nmar.data.cells import Cells
-from nmar.models.settings import check_count
+from nmar.models.arguments import check_count
 
 Array = NDArray[Any]
 

@@ -22,7 +22,8 @@ from nmar.data.split import EntryKFold
 from nmar.fit.options import Options
 from nmar.fit.problem import whole_seed
 from nmar.fit.train import train
-from nmar.models.settings import Factorization, check_count
+from nmar.models.arguments import check_count
+from nmar.models.settings import Factorization
 from nmar.posterior.posterior import Posterior, mean_and_variance
 from nmar.report.clustered import Regression, clustered_regression
 from nmar.report.compare import compare

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
 from nmar.fit.loop.run import Memory, unit_term
+from nmar.models.arguments import check_count
 from nmar.models.bilinear import Bilinear
 from nmar.models.bound import bound
 from nmar.models.context import Context, Observed
@@ -23,7 +24,6 @@ from nmar.models.half_sweep import half_sweep
 from nmar.models.law import Law
 from nmar.models.missingness import PatternSide
 from nmar.models.product import Product, ProductSide
-from nmar.models.settings import check_count
 from nmar.models.state import Shared, Side, State
 from nmar.models.views import tabulated
 from nmar.prob.counts import log_choices

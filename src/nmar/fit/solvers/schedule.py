@@ -20,9 +20,9 @@ from nmar.fit.loop.align import align
 from nmar.fit.loop.run import BatchStep, Memory, sweep_batch
 from nmar.fit.problem import observe
 from nmar.fit.solvers.remember import BatchSums
+from nmar.models.arguments import check_count
 from nmar.models.context import Context, Observed
 from nmar.models.law import Law
-from nmar.models.settings import check_count
 from nmar.models.state import Side, State, join
 from nmar.posterior.posterior import Posterior
 

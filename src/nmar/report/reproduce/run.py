@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from nmar.data.atomic import write_text
-from nmar.models.settings import Factorization, Mixture, Regression, Settings, check_choice, check_count
+from nmar.models.arguments import check_choice, check_count
+from nmar.models.settings import Factorization, Mixture, Regression, Settings
 from nmar.prob.linkage import Curve, Free, Linear
 from nmar.report.compare import compare
 from nmar.report.comparison import Comparison, Entry, Key, Row

@@ -1,0 +1,77 @@
+"""Matrix factorization, Gaussian or Poisson."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from nmar.data.cells import Cells
+from nmar.models.arguments import check_choice, check_count, warn_of_rank
+from nmar.models.bilinear import Bilinear, Coordinates
+from nmar.models.product import Product
+from nmar.models.protocol import DataModel
+from nmar.models.settings.lines import check_covariates, effect_shape, with_designs, with_intercepts
+
+
+@dataclass(frozen=True)
+class Factorization:
+    """Matrix factorization of the values.
+
+    Parameters
+    ----------
+    rank : number of factors
+    family : "gaussian" (normal lines, probabilistic matrix factorization) or "poisson" (gamma lines)
+    covariance : "full" (one covariance matrix per line) or "diagonal" (the paper's); Gaussian only
+    bias : row and column biases; Gaussian only
+    rows, cols : covariates of the rows and of the columns, on which the prior means of their factors and biases depend;
+        a frame with a line per id (in a pandas index, or in the one column that holds every id), or an array with a
+        line per position. Ids without cells are predicted from theirs. Gaussian only
+
+    Examples
+    --------
+    >>> Factorization(5).describe()
+    'factorization:5'
+    """
+
+    rank: int = 10
+    family: Literal["gaussian", "poisson"] = "gaussian"
+    covariance: Literal["full", "diagonal"] = "full"
+    bias: bool = True
+    rows: Any = field(default=None, compare=False, repr=False)
+    cols: Any = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_count("rank", self.rank, 1)
+        check_choice("family", self.family, ("gaussian", "poisson"))
+        check_choice("covariance", self.covariance, ("full", "diagonal"))
+        check_covariates(self.family, self.rows, self.cols)
+
+    def build(self, cells: Cells | None) -> DataModel:
+        """A Gaussian bilinear model or a Poisson product. Warns of a rank above the matrix's smaller side."""
+        warn_of_rank(self.rank, cells)
+        if self.family == "poisson":
+            return self._poisson(cells)
+        factors = (True,) * self.rank
+        axis = Coordinates(factors, (0.0,) * self.rank, factors)
+        axes = with_intercepts(self.rank, cells) if self.bias else (axis, axis)
+        return Bilinear(with_designs(axes, cells, self.rows, self.cols), self.covariance, self.rank)
+
+    def _poisson(self, cells: Cells | None) -> DataModel:
+        """Hierarchical gamma lines whose priors are as wide as the line means differ beyond Poisson noise.
+
+        With the sparse prior of implicit counts (shape 0.3) values of a few, all alike, come out far too spread.
+        """
+        if cells is None:
+            return Product(self.rank)
+        mean = max(cells.by(0).mean(), 1e-6)
+        between = min(effect_shape(cells, axis, mean) for axis in (0, 1))
+        shape, level = max(between / self.rank, 0.1), np.sqrt(mean / self.rank)
+        return Product(self.rank, shape, between, between * float(level) / shape)
+
+    def describe(self) -> str:
+        """Name and rank, and whether it has covariates."""
+        name = "factorization" if self.family == "gaussian" else "poisson-factorization"
+        known = "" if self.rows is None and self.cols is None else "+covariates"
+        return f"{name}:{self.rank}" + (":diagonal" if self.covariance == "diagonal" else "") + known
