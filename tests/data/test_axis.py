@@ -1,10 +1,13 @@
 """Ids in, positions out, and back."""
 
+import datetime
+import uuid
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from nmar.data import Axis
+from nmar.data import Axis, Cells
 
 MIXED = ["b", 3, ("x", 1), 2.5, "b", 3]
 
@@ -173,3 +176,45 @@ def test_what_cannot_be_stored_says_so():
 def test_axis_is_frozen():
     with pytest.raises(AttributeError):
         Axis.range(3).size = 4
+
+
+DAY, NOON = datetime.date(2024, 3, 1), datetime.datetime(2024, 3, 1, 12)
+ZONE = datetime.timezone(datetime.timedelta(hours=2))
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [DAY, datetime.date(2024, 1, 1)],
+        [NOON, datetime.datetime(2024, 3, 1, 11)],
+        [DAY, NOON, "x"],
+        [(DAY, 1), (uuid.UUID(int=1), 2)],
+        [uuid.UUID(int=5), uuid.UUID(int=1)],
+        [2**63 + 5, 2**63 + 1],
+        [-1, 2**63 + 1],
+        [2**70, 1],
+    ],
+)
+def test_dates_uuids_and_large_numbers_are_found_and_stored(ids):
+    axis, positions = Axis.from_values(ids)
+    assert axis.ids[positions].tolist() == ids
+    again = Axis.from_arrays(axis.to_arrays())
+    assert again == axis
+    for asked in (ids, axis.ids[positions], np.array([*ids, None], dtype=object)[:-1]):
+        assert again.positions(asked).tolist() == positions.tolist()
+
+
+def test_an_instant_is_one_id_in_every_zone_and_container():
+    times = [pd.Timestamp("2024-03-01 12:00:00.000000001", tz=ZONE), pd.Timestamp("2024-03-02", tz=ZONE)]
+    frame = pd.DataFrame({"row": times, "col": [0, 1], "value": [1.0, 2.0]})
+    rows = Cells.from_frame(frame, "row", "col", "value").rows
+    for asked in (times, frame["row"], frame["row"].dt.tz_convert("UTC"), pd.DatetimeIndex(times), rows.ids):
+        assert rows.positions(asked).tolist() == [0, 1]
+    noon = Axis.from_values([NOON.replace(tzinfo=datetime.UTC)])[0]
+    assert noon.positions([NOON.replace(hour=14, tzinfo=ZONE)]).tolist() == [0]
+    assert len(Axis.from_values([NOON, NOON.replace(tzinfo=ZONE)])[0]) == 2
+
+
+def test_dates_of_two_units_extend_an_axis():
+    axis = Axis.from_ids(np.array(["2024-01-02", "2024-01-01"], "datetime64[ns]")).extend([NOON])
+    assert axis.positions(np.array(["2024-01-01", "2024-03-01T12"], "datetime64[s]")).tolist() == [1, 2]

@@ -155,3 +155,31 @@ def test_quantiles_invert_the_distribution_function(kind):
         assert np.all(np.abs(np.interp(found, places, mass) - LEVELS) < off)
     low, high = model.interval(*CELL, level=0.9)
     assert (low[0], high[0]) == pytest.approx((found[0], found[-1]), rel=1e-14)  # (1 − 0.9) / 2 is not quite 0.05
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """Rows called 1, "1" and (2, "b")."""
+    ids = [1, "1", (2, "b")]
+    table = {"row": [ids[i] for i in (0, 0, 1, 1, 2, 2)], "col": [0, 1, 0, 2, 1, 2], "value": [1.0, 2, 8, 9, 4, 5]}
+    cells = nmar.Cells.from_frame(table, row="row", col="col", value="value")
+    assert cells.row_ids.tolist() == ids
+    return nmar.CCPF(nmar.Effects("rows"), "linear", factors=2, max_iter=5, n_jobs=1, random_state=0).fit(cells)
+
+
+def test_ids_of_mixed_kinds_are_asked_about_as_they_are(mixed):
+    ids = mixed.posterior_.rows.ids
+    each = [mixed.predict_entries(ids[k : k + 1], [0])[0] for k in range(3)]
+    assert len(set(each)) == 3
+    assert mixed.predict_entries([1, "1", (2, "b")], [0, 0, 0]).tolist() == each
+    scores = mixed.recommend(ids, n=1, exclude_seen=False)[1].tolist()
+    assert mixed.recommend([1, "1", (2, "b")], n=1, exclude_seen=False)[1].tolist() == scores
+    alike = mixed.similar(ids, n=1, axis="rows", by="observed")[0].tolist()
+    assert mixed.similar([1, "1", (2, "b")], n=1, axis="rows", by="observed")[0].tolist() == alike
+    assert mixed.impute(2, rows=[1, "1"], sweeps=0).rows.size == 3
+    assert mixed.impute(2, cells=([1, "1", (2, "b")], [0, 0, 0]), sweeps=0).values.shape == (3, 2)
+
+
+def test_a_list_in_place_of_an_id_is_refused(mixed):
+    with pytest.raises(ValueError, match=r"hashable.*tuples"):
+        mixed.predict_entries([[1, "1"]], [0])

@@ -155,7 +155,9 @@ class Axis:
             return self
         added = Axis.from_values(fresh)[0].ids
         old = self.ids
-        if old.dtype != added.dtype:  # 1 and "1" must stay different ids, so no numeric or string promotion
+        dates = old.dtype.kind == added.dtype.kind == "M"  # of two units: they meet in the finer one
+        # 1 and "1" must stay different ids, so no numeric or string promotion.
+        if old.dtype != added.dtype and not dates:
             old, added = old.astype(object), added.astype(object)
         return _from_table(np.concatenate([old, added]))
 

@@ -7,18 +7,29 @@ Leaves: one-dimensional arrays, the distinct ids among them, and errors that sho
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
-from collections.abc import Iterable
+import uuid
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Positions = NDArray[np.int64]
+# Kinds of ids whose text says all of them, by the name that a file calls them: the type, and what reads the text.
+NAMED: dict[str, tuple[type, Callable[[str], Any]]] = {
+    "date": (datetime.date, datetime.date.fromisoformat),
+    "datetime": (datetime.datetime, datetime.datetime.fromisoformat),
+    "uuid": (uuid.UUID, uuid.UUID),
+}
 
 
 def as_ids(values: Any) -> NDArray[Any]:
-    """Ids as a one-dimensional array that has not changed their kind: strings and mixtures become object."""
+    """Ids as a one-dimensional array that has not changed their kind: strings and mixtures become object.
+
+    Dates become datetime64, those with a time zone in UTC, so that one instant is one id wherever it comes from.
+    """
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
     if isinstance(values, np.ndarray | np.generic):
@@ -27,15 +38,44 @@ def as_ids(values: Any) -> NDArray[Any]:
             raise ValueError(f"ids of shape {array.shape}: pass a one-dimensional array")
         if array.dtype.kind in "US":
             return object_array(array.tolist())
-        return to_int64(array)
+        return _dates(array) if array.dtype == object else to_int64(array)
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         listed = [values]  # one id
     else:
         listed = list(values)
+    kinds = set(map(type, listed))
+    if any(kind.__hash__ is None for kind in kinds):
+        raise _unhashable("a list in place of an id")
     # np.asarray would turn [1, "a"] into strings, so only lists of one plain kind are handed to it.
-    if listed and all(type(value) is int for value in listed):
-        return to_int64(np.array(listed))
-    return object_array(listed)
+    if kinds and all(kind is int or issubclass(kind, np.integer) for kind in kinds):
+        numbers = np.array(listed)
+        if numbers.dtype.kind in "iu":  # numbers of both signs beyond 63 bits would become floats
+            return to_int64(numbers)
+    return _dates(object_array(listed))
+
+
+def _dates(array: NDArray[Any]) -> NDArray[Any]:
+    """Objects that are all days, or all instants (of the same kind of clock), as datetime64; others as they are."""
+    if not len(array) or not isinstance(array[0], datetime.date | np.datetime64):
+        return array
+    listed = array.tolist()
+    if all(type(value) is datetime.date for value in listed):
+        return np.array(listed, dtype="datetime64[D]")
+    if not all(isinstance(value, datetime.datetime | np.datetime64) for value in listed):
+        return array
+    if len({getattr(value, "tzinfo", None) is None for value in listed}) > 1:
+        return array  # a time without a zone may be any of several instants
+    return np.array([_instant(value) for value in listed])
+
+
+def _instant(value: Any) -> np.datetime64:
+    """A time as datetime64, in UTC if it has a zone; pandas' keep their nanoseconds."""
+    if isinstance(value, np.datetime64):
+        return value
+    if value.tzinfo is not None:
+        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+    found: np.datetime64 = value.to_datetime64() if hasattr(value, "to_datetime64") else np.datetime64(value)
+    return found
 
 
 def to_int64(array: NDArray[Any]) -> NDArray[Any]:
@@ -79,7 +119,7 @@ def _distinct_integers(array: NDArray[Any]) -> tuple[NDArray[Any], Positions]:
     present = np.zeros(span, dtype=bool)
     present[offset] = True
     number = np.cumsum(present, dtype=np.int64) - 1
-    return np.flatnonzero(present) + low, number[offset]
+    return np.flatnonzero(present).astype(array.dtype) + low, number[offset]
 
 
 def _distinct_objects(array: NDArray[Any]) -> tuple[NDArray[Any], Positions]:
@@ -87,7 +127,7 @@ def _distinct_objects(array: NDArray[Any]) -> tuple[NDArray[Any], Positions]:
     try:
         found = list(dict.fromkeys(listed))
     except TypeError as error:
-        raise ValueError(f"ids must be hashable ({error}); use integers, strings or tuples") from None
+        raise _unhashable(str(error)) from None
     missing = sum(is_missing(value) for value in found)
     if missing:
         places = [place for place, value in enumerate(listed) if is_missing(value)]
@@ -125,6 +165,11 @@ def unknown_ids(argument: str, ids: NDArray[Any], remedy: str) -> ValueError:
     return ValueError(f"{argument}: {len(distinct)} unknown on this axis: {first}; {remedy}")
 
 
+def _unhashable(what: str) -> ValueError:
+    """The error for lists and the like in place of ids."""
+    return ValueError(f"ids must be hashable ({what}); use integers, strings or tuples")
+
+
 def _missing_ids(count: int, first: int) -> ValueError:
     """The error for null ids."""
     return ValueError(f"ids: {count} missing (None or NaN), first at position {first}; drop or name those entries")
@@ -145,18 +190,24 @@ def is_missing(value: Any) -> bool:
 
 
 def encode(value: Any) -> str:
-    """An id as JSON text; tuples become lists of such texts."""
+    """An id as JSON text; tuples become lists of such texts, dates and UUIDs objects that name their kind."""
     if isinstance(value, tuple):
         return json.dumps([encode(part) for part in value])
+    for kind, (known, _) in NAMED.items():
+        if type(value) is known:
+            return json.dumps({kind: str(value)})
     if isinstance(value, bool | int | float | str):
         return json.dumps(value)
     raise ValueError(
         f"id {value!r} of type {type(value).__name__} cannot be stored; "
-        "use integers, strings, numbers or tuples of these"
+        "use integers, strings, numbers, dates, UUIDs or tuples of these"
     )
 
 
 def decode(text: str) -> Any:
     """The inverse of `encode`."""
     value = json.loads(text)
+    if isinstance(value, dict):
+        ((kind, written),) = value.items()
+        return NAMED[kind][1](written)
     return tuple(decode(part) for part in value) if isinstance(value, list) else value

@@ -45,8 +45,8 @@ class Asking:
         self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown, target: Target = None, values: bool = True
     ) -> tuple[ask.Posterior, Array, Array]:
         known = self._about(target)
-        i, new_rows = ask.known_or_described(known, 0, np.atleast_1d(np.asarray(rows)), unknown, values=values)
-        j, new_cols = ask.known_or_described(known, 1, np.atleast_1d(np.asarray(cols)), unknown, values=values)
+        i, new_rows = ask.known_or_described(known, 0, rows, unknown, values=values)
+        j, new_cols = ask.known_or_described(known, 1, cols, unknown, values=values)
         if len(i) != len(j):
             raise ValueError(f"rows has length {len(i)} and cols {len(j)}; give one id of each per entry")
         longer = unknown == "prior" or len(new_rows) or len(new_cols)

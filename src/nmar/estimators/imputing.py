@@ -134,7 +134,7 @@ class Imputing:
             if not (isinstance(cells, tuple) and len(cells) == 2):
                 raise ValueError(f"cells is a {type(cells).__name__}; give a pair (row ids, column ids)")
             i, j = (
-                axis.positions(np.atleast_1d(np.asarray(ids)), "error", "cells", "remove them: they have no cells")
+                axis.positions(ids, "error", "cells", "remove them: they have no cells")
                 for axis, ids in zip((known.rows, known.cols), cells, strict=True)
             )
             if len(i) != len(j):
@@ -146,7 +146,7 @@ class Imputing:
             raise ValueError("a loaded or streamed model does not know which cells are missing; name them with cells=")
         lines = np.arange(known.rows.size)
         if rows is not None:
-            lines = known.rows.positions(np.atleast_1d(np.asarray(rows)), "error", "rows")
+            lines = known.rows.positions(rows, "error", "rows")
             if len(np.unique(lines)) < len(lines):
                 raise ValueError("rows names a row twice; name it once")
         away = len(lines) * known.cols.size * n

@@ -120,7 +120,7 @@ class Ranking:
         away = self._left_out(seen) if exclude_seen else None
         if not exclude_seen and seen is not None:
             raise ValueError("exclude_seen=False and seen= contradict each other; leave one of them out")
-        longer, lines = recommendable(known, np.atleast_1d(np.asarray(rows)), by, unknown)
+        longer, lines = recommendable(known, rows, by, unknown)
         which, score = self._ranked(Recommended(longer, n, by, away), lines)
         return _named(known.cols, which), score
 
@@ -175,7 +175,7 @@ class Ranking:
         check_choice("by", by, ("value", "observed"))
         known, where = self._fitted(), ("rows", "cols").index(axis)
         lines = (known.rows, known.cols)[where]
-        wanted = lines.positions(np.atleast_1d(np.asarray(ids)), argument="ids", remedy=f"name {axis} that were fitted")
+        wanted = lines.positions(ids, argument="ids", remedy=f"name {axis} that were fitted")
         which, score = similar(known, where, wanted, n, by)
         return _named(lines, which), score
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.axis import Axis
+from nmar.data.ids import as_ids, distinct
 from nmar.models.law import Law
 from nmar.models.predictive import BinTable, Predictive
 from nmar.models.state import Side, State, join
@@ -97,7 +98,7 @@ class Posterior:
 def known_or_described(
     posterior: Posterior,
     axis: int,
-    ids: Array,
+    ids: Any,
     unknown: Literal["error", "prior"] = "error",
     remedy: str = REMEDY,
     values: bool = True,
@@ -107,7 +108,7 @@ def known_or_described(
     ``values``: these are asked about. Covariates of the pattern alone do not tell what values an id has, so they count
     only where values are not asked about, or with ``unknown="prior"``.
     """
-    there, argument = (posterior.rows, posterior.cols)[axis], ("rows", "cols")[axis]
+    there, argument, ids = (posterior.rows, posterior.cols)[axis], ("rows", "cols")[axis], as_ids(ids)
     found = there.positions(ids, "prior")
     away = found < 0
     described = np.zeros(len(ids), np.bool_)
@@ -117,7 +118,7 @@ def known_or_described(
     if not described.any():
         return there.positions(ids, unknown, argument, remedy), ids[:0]
     there.positions(ids[~described], unknown, argument, remedy)
-    new, where = np.unique(ids[described], return_inverse=True)
+    new, where = distinct(ids[described])  # of mixed kinds, perhaps, which np.unique cannot sort
     found[described] = there.size + where
     return found, new
 

@@ -30,7 +30,7 @@ def recommendable(
     Each must have been seen or have covariates, for otherwise all columns are alike to it, unless ``unknown="prior"``.
     """
     remedy = "remove them, or fold in their cells (fold_in)"
-    lines, new = known_or_described(posterior, 0, np.asarray(rows), unknown, remedy, by != "observed")
+    lines, new = known_or_described(posterior, 0, rows, unknown, remedy, by != "observed")
     if not len(new) and unknown == "error":
         return posterior, lines
     longer = posterior.extended(new).state.sides[0]

@@ -177,7 +177,7 @@ def _hits(listed: ArrayLike, rows: ArrayLike, test: Cells, k: int, at_least: flo
     """Which places of the lists are relevant, and how many relevant columns a row has, for rows that have some."""
     check_count("k", k, 1)
     ids = np.asarray(listed)
-    lines = test.rows.positions(np.atleast_1d(np.asarray(rows)), "prior")
+    lines = test.rows.positions(rows, "prior")
     if ids.ndim != 2 or len(ids) != len(lines):
         raise ValueError(f"listed has shape {ids.shape}, but there are {len(lines)} rows; pass one list for each")
     relevant = test if at_least is None else test.select(test.values >= at_least)
