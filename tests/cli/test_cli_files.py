@@ -174,7 +174,7 @@ def unread(monkeypatch) -> None:
 @pytest.mark.parametrize(
     "options",
     [["--row", "x"], ["--col", "x"], ["--value", "x"], ["--weight", "w"], ["--duplicates", "sum"], ["--layer", "x"],
-     ["--delimiter", ";"], ["--no-header"], ["--sql", "FROM data"]],
+     ["--delimiter", ";"], ["--no-header"], ["--text-ids"], ["--sql", "FROM data"]],
     ids=lambda options: options[0],
 )  # fmt: skip
 def test_options_of_files_are_refused_for_data_sets(
@@ -235,3 +235,30 @@ def test_two_results_do_not_share_standard_output(arguments, message, train: Pat
     assert main([*(one.format(train=train, model=model) for one in arguments), *COLUMNS]) == 2
     shown = capsys.readouterr()
     assert f"error: {message} write to standard output; name a file for one of them" in shown.err and not shown.out
+
+
+def test_ids_as_they_are_written(tmp_path: Path, capsys) -> None:
+    path, out = tmp_path / "a.csv", tmp_path / "b.csv"
+    path.write_text("user,item,stars\n007,1,1.5\n7,1,2.5\n")
+    assert main(["convert", str(path), str(out), *COLUMNS]) == 2
+    assert "'007' and '7' of column 'user' are one number; pass --text-ids to keep" in capsys.readouterr().err
+    assert not out.exists()
+    assert main(["convert", str(path), str(out), "--text-ids", *COLUMNS]) == 0
+    assert out.read_text() == path.read_text()
+    assert main(["convert", str(path), str(out), "--text-ids", "--sql", "FROM data"]) == 2
+    assert "--text-ids: of a query" in capsys.readouterr().err
+
+
+def test_weights_are_written(tmp_path: Path, capsys) -> None:
+    path, weight = tmp_path / "a.csv", ["--weight", "times"]
+    path.write_text("user,item,stars,times\na,1,1.5,2.0\na,2,3.5,4.0\nb,1,2.5,1.0\nb,2,5.0,3.0\n")
+    assert main(["convert", str(path), str(tmp_path / "b.csv"), *COLUMNS, *weight]) == 0
+    assert (tmp_path / "b.csv").read_text() == path.read_text()
+    assert main(["convert", str(path), str(tmp_path / "b.npz"), *COLUMNS, *weight]) == 0
+    assert nmar.read(tmp_path / "b.npz", weight="weight").weights.tolist() == [2.0, 4.0, 1.0, 3.0]
+    assert main(["convert", str(path), str(tmp_path / "b.mtx"), *COLUMNS, *weight]) == 2
+    assert "mtx has no place for weights" in capsys.readouterr().err
+    parts = [str(tmp_path / name) for name in ("train.csv", "test.csv")]
+    assert main(["split", str(path), *parts, "--test", "0.5", *COLUMNS, *weight]) == 0
+    lines = [line for part in parts for line in Path(part).read_text().splitlines()[1:]]
+    assert sorted(lines) == sorted(path.read_text().splitlines()[1:])

@@ -89,7 +89,36 @@ def test_quotes_byte_order_mark_and_line_endings(tmp_path, parser):
 def test_ids_as_written(tmp_path, parser):
     path = write(tmp_path / "a.csv", "user,item,stars\n007,1,1\n7,1,2\n")
     assert read(path, text_ids=True).row_ids.tolist() == ["007", "7"]
-    assert read(path, duplicates="last").row_ids.tolist() == [7]
+    with pytest.raises(ValueError, match=r"a\.csv.*'007' and '7' of column 'user' are one number; pass text_ids=True"):
+        read(path, duplicates="last")
+    path = write(tmp_path / "b.csv", "user,item,stars\n007, 1,1\n08,1,2\n007,3,2\n")
+    assert read(path).row_ids.tolist() == [7, 8]
+
+
+@pytest.mark.parametrize("ids", [("1.0", "1"), ("9223372036854775809", "9223372036854775810")])
+def test_ids_that_fall_together_as_numbers_are_refused(tmp_path, parser, ids):
+    path = write(tmp_path / "a.csv", f"user,item,stars\na,{ids[0]},1\na,{ids[1]},2\n")
+    with pytest.raises(ValueError, match=rf"'{ids[0]}' and '{ids[1]}' of column 'item' are one number"):
+        read(path)
+
+
+@pytest.mark.parametrize("text_ids", [False, True])
+@pytest.mark.parametrize("text", ["user,item,stars\nzoé,b,1\n", "zoé,item,stars\na,b,1\n", "user,item,stars\na,b,½\n"])
+def test_text_that_is_not_utf8_is_refused(tmp_path, parser, text, text_ids):
+    path = tmp_path / "a.csv"
+    path.write_bytes(text.encode("latin1"))
+    with pytest.raises(ValueError, match=r"a\.csv' is not UTF-8 text; convert it first .*iconv"):
+        read(path, text_ids=text_ids)
+
+
+@pytest.mark.parametrize("ending", ["csv.gz", "csv.bz2", "csv.xz", "csv.zst", "mtx.gz"])
+def test_damaged_compression_names_the_file(tmp_path, ending):
+    path = write(tmp_path / f"a.{ending}", TEXT)
+    with pytest.raises(ValueError, match=rf"a\.{ending}' cannot be decompressed .*fetch it again"):
+        read(path)
+    path.write_bytes(gzip.compress(TEXT.encode() * 1000)[:60])
+    with pytest.raises(ValueError, match=rf"a\.{ending}' cannot be decompressed"):
+        read(path)
 
 
 def test_delimiter_and_no_header(tmp_path, parser):
@@ -178,6 +207,10 @@ def test_mtx(tmp_path):
         read(path, row="user")
     with pytest.raises(ValueError, match=r"not a Matrix Market file"):
         read(write(tmp_path / "bad.mtx", "nonsense"))
+    with pytest.raises(ValueError, match=r"not a Matrix Market file.*banner"):
+        read(write(tmp_path / "bad.mtx", TEXT * 10))
+    with pytest.raises(ValueError, match=r"not a Matrix Market file"):
+        read(write(tmp_path / "bad.mtx", "%%MatrixMarket a,b c\n" + TEXT * 10))
     scipy.io.mmwrite(tmp_path / "d.mtx", np.ones((2, 2)))
     assert read(tmp_path / "d.mtx").n_observed == 4
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from nmar.estimators.ccpf import CCPF
 
 
-FILE_OPTIONS = ("row", "col", "value", "weight", "duplicates", "layer", "delimiter", "no_header")  # of files alone
+# Of files alone.
+FILE_OPTIONS = ("row", "col", "value", "weight", "duplicates", "layer", "delimiter", "no_header", "text_ids")
 
 
 def out(text: str) -> None:
@@ -53,6 +54,8 @@ def table_arguments(parser: argparse.ArgumentParser, value: bool = True) -> None
         )
         group.add_argument("--sql", metavar="QUERY", help="cells of DATA by a query (duckdb): SELECT … FROM data …")
         group.add_argument("--layer", help="layer of an h5ad file; default: X")
+        written = "ids of a text table as they are written: 007 and 7 are two ids; default: numbers where possible"
+        group.add_argument("--text-ids", action="store_true", help=written)
     group.add_argument("--delimiter", help="of a text table; default: comma for csv, tab for tsv and txt")
     group.add_argument("--no-header", action="store_true", help="the first line is data; columns are 0, 1, 2 …")
 
@@ -100,7 +103,7 @@ def read_cells(
     ----------
     path : the file, or the name of the data set
     args : with the options of :func:`table_arguments`, which are refused for a data set
-    text_ids : ids of a text table stay texts
+    text_ids : ids of a text table stay texts, whether the option is given or not
     query : of the file, by SQL
     used : options that are not refused, because the verb has another use for them
     """
@@ -114,7 +117,7 @@ def read_cells(
     options: dict[str, Any] = {
         "delimiter": args.delimiter,
         "header": not args.no_header,
-        "text_ids": text_ids,
+        "text_ids": text_ids or args.text_ids,
         "weight": getattr(args, "weight", None),
         "layer": getattr(args, "layer", None),
     }
@@ -122,6 +125,8 @@ def read_cells(
         if query is not None:
             from nmar.data.sql import read_sql
 
+            if args.text_ids:
+                raise ValueError("--text-ids: of a query, its SQL says what ids are; leave it out, and cast them there")
             return read_sql(query, file, args.row, args.col, args.value, args.duplicates, args.weight)
         return read(file, args.row, args.col, args.value, args.duplicates, **options)
 
@@ -136,7 +141,7 @@ def used_by(*paths: str | None) -> tuple[str, ...]:
 def _refuse_options(name: str, args: argparse.Namespace, query: str | None, used: tuple[str, ...]) -> None:
     """Raise if options of files were given for a data set by name, where they would be ignored."""
     asked = {one: getattr(args, one, None) for one in (*FILE_OPTIONS, "time") if one not in used} | {"sql": query}
-    usual = {"duplicates": "error", "no_header": False}
+    usual = {"duplicates": "error", "no_header": False, "text_ids": False}
     given = [
         f"--{one.replace('_', '-')}" + ("" if value is True else f" {value!r}")
         for one, value in asked.items()

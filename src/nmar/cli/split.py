@@ -6,7 +6,7 @@ import argparse
 
 from nmar.cli.common import note, read_cells
 from nmar.cli.common import table_arguments as table
-from nmar.cli.convert import write_cells
+from nmar.cli.convert import column_names, write_cells
 from nmar.cli.files import check_output
 
 HELP = "hold out cells: write a file to learn from and one to judge by"
@@ -40,8 +40,7 @@ def run(args: argparse.Namespace) -> int:
         by = "time"
         time = read_cells(args.data_file, argparse.Namespace(**{**vars(args), "value": args.time}), query=args.sql)
     train, _, test = cells.split(args.test, 0.0, args.seed, by, time)
-    names = (args.row or "row", args.col or "col", args.value or "value")
     for path, part in ((args.train_file, train), (args.test_file, test)):
-        write_cells(path, part, names)
+        write_cells(path, part, column_names(args))
         note(f"wrote {len(part):,} cells to {path}")
     return 0

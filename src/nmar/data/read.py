@@ -7,6 +7,7 @@ formats also with .gz, .bz2, .xz or .zst behind.
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ def read(
     header : bool
         False if the first line of a text table is already data; its columns are then called "0", "1", "2", …
     text_ids : bool
-        True to keep the ids of a text table as they are written ("007"), instead of numbers where possible.
+        True to keep the ids of a text table as they are written ("007"), instead of numbers where possible. Otherwise
+        ids in two spellings of one number are refused.
     weight : str, optional
         Column that says how often each cell counts among the values (:meth:`Cells.with_weights`).
     layer : str, optional
@@ -120,9 +122,11 @@ def _read_matrix(file: Path, kind: str, wanted: Wanted, duplicates: Duplicates, 
         raise ValueError(f"{argument}={name!r} names a column, but a {kind[1:]} file has none; leave it out")
     if kind == ".h5ad":
         return _read_h5ad(file, duplicates, layer)
-    with open_bytes(file) as stream:
+    # A path where there is one: given an open file, scipy ends the whole process at a header that it cannot read.
+    opened = open_bytes(file) if file.suffix.lower() in COMPRESSIONS else nullcontext(file)
+    with opened as source:
         try:
-            matrix = scipy.io.mmread(stream)
+            matrix = scipy.io.mmread(source)
         except (ValueError, OverflowError) as error:
             raise ValueError(f"path={str(file)!r} is not a Matrix Market file: {error}") from None
     if sparse.issparse(matrix):

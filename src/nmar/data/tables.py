@@ -13,7 +13,9 @@ import gzip
 import io
 import lzma
 import os
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -84,13 +86,34 @@ def _is_index(name: str) -> bool:
     return not name.strip() or name.startswith(("Unnamed:", "__index_level_"))
 
 
-def open_bytes(file: Path) -> IO[bytes]:
-    """The content of a file as bytes, decompressed according to its last ending."""
+@contextmanager
+def open_bytes(file: Path) -> Iterator[IO[bytes]]:
+    """The content of a file as bytes, decompressed according to its last ending.
+
+    What is found wrong while it is read, damage or text that is not UTF-8, is an error that names the file.
+    """
     openers: dict[str, Callable[..., Any]] = {
         ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": _open_zstandard,
     }  # fmt: skip
-    stream: IO[bytes] = openers.get(file.suffix.lower(), open)(file, "rb")
-    return stream
+    ending = file.suffix.lower()
+    try:
+        with openers.get(ending, open)(file, "rb") as stream:
+            yield stream
+    except UnicodeDecodeError:
+        raise _not_utf8(file) from None
+    except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+        if ending not in openers:
+            raise
+        raise ValueError(
+            f"path={str(file)!r} cannot be decompressed ({error}); it is damaged, incomplete or no {ending} file: "
+            "fetch it again, or name it after what it is"
+        ) from None
+
+
+def _not_utf8(file: Path) -> ValueError:
+    return ValueError(
+        f"path={str(file)!r} is not UTF-8 text; convert it first (from Latin-1: iconv -f latin1 -t utf-8 OLD > NEW)"
+    )
 
 
 def _open_zstandard(file: Path, mode: str) -> Any:
@@ -106,7 +129,10 @@ def _open_zstandard(file: Path, mode: str) -> Any:
 
 
 def read_text(file: Path, wanted: Wanted, separator: str, header: bool, text_ids: bool) -> tuple[Columns, Names]:
-    """The wanted columns of a csv or tsv file, numbers where every entry is one, and their names."""
+    """The wanted columns of a csv or tsv file, numbers where every entry is one, and their names.
+
+    Ids that are one number in two spellings ("007", "7") are refused, unless ``text_ids`` keeps them as they are.
+    """
     labels = _labels(file, wanted, separator, header)
     names = wanted.names(labels, f"path={str(file)!r}")
     texts = names[:2] if text_ids else ()
@@ -119,7 +145,7 @@ def read_text(file: Path, wanted: Wanted, separator: str, header: bool, text_ids
 
 def _labels(file: Path, wanted: Wanted, separator: str, header: bool) -> list[str]:
     with open_bytes(file) as stream:
-        first = stream.readline().decode("utf-8-sig").rstrip("\r\n")
+        first = stream.readline().decode("utf-8-sig").rstrip("\r\n")  # in here, for the error to name the file
     if not first.strip():
         raise ValueError(f"path={str(file)!r} is empty or begins with an empty line; begin with the column names")
     labels = next(csv.reader([first], delimiter=separator))
@@ -143,9 +169,60 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def _check_spelling(file: Path, name: str, texts: Iterable[str], kind: type) -> None:
+    """Refuse a column of ids if two of its texts are one number; spaces around it do not count."""
+    spelled: dict[Any, str] = {}
+    for text in texts:
+        other = spelled.setdefault(kind(text), text.strip())
+        if other != text.strip():
+            raise ValueError(
+                f"path={str(file)!r}: ids {other!r} and {text.strip()!r} of column {name!r} are one number; "
+                "pass text_ids=True to keep them apart, or write them alike"
+            )
+
+
 def _parse_arrow(
     file: Path, labels: list[str], names: Names, separator: str, header: bool, texts: Sequence[str]
 ) -> Columns:
+    import pyarrow
+    from pyarrow import compute
+
+    table = _read_arrow(file, labels, names, separator, header, texts)
+    if table is None:
+        return {name: np.empty(0) for name in names}
+    if any(pyarrow.types.is_binary(kind) for kind in table.schema.types):
+        raise _not_utf8(file)
+    kinds = {name: table.schema.field(name).type for name in names[:2]}
+    whole = tuple(name for name, kind in kinds.items() if pyarrow.types.is_integer(kind))
+    broken = tuple(name for name, kind in kinds.items() if pyarrow.types.is_floating(kind))
+    doubtful = broken + (whole if whole and _zeros_lead(file) else ())
+    again: Any = _read_arrow(file, labels, doubtful, separator, header, doubtful) if doubtful else None
+    for name in doubtful:
+        written = compute.unique(again.column(name))
+        if len(written) > len(compute.unique(table.column(name))):
+            _check_spelling(file, name, written.drop_null().to_pylist(), int if name in whole else float)
+    return arrow_columns(table, names)
+
+
+def _zeros_lead(file: Path) -> bool:
+    """Whether a zero begins a longer number anywhere in a text: without, whole numbers have one spelling each.
+
+    Asked first, because it takes far less time than reading the columns once more as texts.
+    """
+    with open_bytes(file) as stream:
+        last = b"\n"
+        while block := stream.read(1 << 22):
+            text = np.frombuffer(last + block, np.uint8)
+            digit = (text >= ord("0")) & (text <= ord("9"))
+            leads = (text[1:-1] == ord("0")) & digit[2:] & ~digit[:-2] & (text[:-2] != ord("."))
+            if leads.any():
+                return True
+            last = (last + block)[-2:]
+    return False
+
+
+def _read_arrow(file: Path, labels: list[str], names: Names, separator: str, header: bool, texts: Sequence[str]) -> Any:
+    """An arrow table of the columns, those of ``texts`` as they are written; None if there is a header and no line."""
     import pyarrow
     from pyarrow import csv as arrow
 
@@ -157,17 +234,18 @@ def _parse_arrow(
     )
     try:
         with open_bytes(file) as stream:
-            table = arrow.read_csv(
+            return arrow.read_csv(
                 stream,
                 read_options=arrow.ReadOptions(column_names=labels, skip_rows=int(header)),
                 parse_options=arrow.ParseOptions(delimiter=separator),
                 convert_options=convert,
             )
     except pyarrow.ArrowInvalid as error:
-        if "Empty CSV" in str(error):  # a header and nothing else
-            return {name: np.empty(0) for name in names}
+        if "Empty CSV" in str(error):
+            return None
+        if "invalid UTF8" in str(error):
+            raise _not_utf8(file) from None
         raise ValueError(f"path={str(file)!r} is not a table separated by {separator!r}: {error}") from None
-    return arrow_columns(table, names)
 
 
 def arrow_columns(table: Any, names: Names) -> Columns:
@@ -204,14 +282,19 @@ def _parse_plain(
                 )
             for column, place in zip(columns, places, strict=True):
                 column.append(line[place])
-    return {name: _infer(column, name in texts) for name, column in zip(names, columns, strict=True)}
+    found = {name: _infer(column, name in texts) for name, column in zip(names, columns, strict=True)}
+    for name, column in zip(names[:2], columns, strict=False):
+        if found[name].dtype != object:
+            kind = int if found[name].dtype.kind == "i" else float
+            _check_spelling(file, name, filter(None, dict.fromkeys(column)), kind)
+    return found
 
 
 def _infer(column: list[str], as_text: bool) -> NDArray[Any]:
     for kind in () if as_text else (np.int64, np.float64):
         try:
             return np.array([kind(entry) if entry else np.nan for entry in column], dtype=kind)
-        except ValueError:  # not every entry is of this kind (a NaN is no integer)
+        except (ValueError, OverflowError):  # not every entry is of this kind (a NaN is no integer)
             continue
     array = np.empty(len(column), dtype=object)
     array[:] = [entry or None for entry in column]
