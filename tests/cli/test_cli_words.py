@@ -71,6 +71,9 @@ def test_options_from_a_file(train: Path, model: str, tmp_path: Path, capsys) ->
          "after --max-iter 3 sweeps; raise it, or go on with --resume from a --checkpoint"),
         ("recommend", "remove them, or fold in their cells (fold_in)",
          "remove them, or fold in their cells in Python (fold_in)"),
+        ("fit", "bounds=(5.0, 1.0); give (low, high)", "--bounds (5.0, 1.0); give (low, high)"),
+        ("transform", "leave their cells out (Cells.align with unknown='drop'), or extend the axis",
+         "leave their cells out of the table"),
         ("predict", "factors=3 is not said here", "factors=3 is not said here"),
     ],
 )  # fmt: skip

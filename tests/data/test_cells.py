@@ -167,7 +167,7 @@ def test_take_rows_restricts_the_axis():
 def test_align():
     cells = Cells.from_frame(COLUMNS, "user", "item", "stars")
     rows = Axis.from_ids(["bob", "ann"])
-    with pytest.raises(ValueError, match=r"rows: 1 unknown.*'cat'; pass unknown='drop'"):
+    with pytest.raises(ValueError, match=r"rows: 1 unknown.*'cat'; leave .* unknown='drop'"):
         cells.align(rows=rows)
     moved = cells.align(rows=rows, unknown="drop")
     np.testing.assert_array_equal(dense(moved), DENSE[[1, 0]])

@@ -148,6 +148,7 @@ def test_delimiter_and_no_header(tmp_path, parser):
         ("user,item,stars\na,b,\nc,d,1\n", {}, "value='stars': 1 NaN"),
         ("user,item,stars\n,b,1\nc,d,1\n", {}, "row: ids: 1 missing"),
         ("user,item,stars\na,b,high\n", {}, "value='stars' is not numeric.*'high'"),
+        ("user,item,stars\na,b,1\na,c,oops\n", {}, "value='stars' is not numeric.*e.g. 'oops'"),
         ("user,item,stars\na,b,1\na,b,2\n", {}, "1 entries repeat a cell.*'a'.*'b'"),
     ],
 )
@@ -232,6 +233,28 @@ def test_npz_arrays(tmp_path):
     np.savez(path, a=[1], b=[2])
     with pytest.raises(ValueError, match=r"has columns \['a', 'b'\]"):
         read(path)
+
+
+def test_npz_that_is_none(tmp_path):
+    path = write(tmp_path / "m.npz", TEXT)
+    with pytest.raises(ValueError, match=r"m\.npz' is not an npz archive"):
+        read(path)
+    path.write_bytes(b"PK\x03\x04 and nothing behind it")
+    with pytest.raises(ValueError, match=r"m\.npz' is not an npz archive"):
+        read(path)
+    with open(path, "wb") as file:
+        np.save(file, np.ones(3))  # one array, no archive of them
+    with pytest.raises(ValueError, match=r"m\.npz' is not an npz archive"):
+        read(path)
+    np.savez(path, row=np.array(["a", 1], dtype=object), col=[0, 1], value=[1.0, 2.0])
+    with pytest.raises(ValueError, match=r"m\.npz': array 'row' holds Python objects.*store numbers or texts"):
+        read(path)
+
+
+def test_h5ad_that_is_none(tmp_path):
+    pytest.importorskip("h5py")
+    with pytest.raises(ValueError, match=r"m\.h5ad' is not an h5ad file"):
+        read(write(tmp_path / "m.h5ad", TEXT))
 
 
 @pytest.mark.parametrize("encoding", ["csr", "csc"])

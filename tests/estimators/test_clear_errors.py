@@ -84,6 +84,14 @@ def test_an_unknown_id_is_looked_up_on_a_named_axis(model):
         model.recommend([999])
 
 
+@pytest.mark.parametrize("ask", ["transform", "fold_in"])
+def test_an_unknown_column_of_new_rows(model, ask):
+    new = nmar.Cells.from_frame({"u": ["x"], "i": ["new"], "y": [1.0]}, row="u", col="i", value="y")
+    with pytest.raises(ValueError, match=r"cols: 1 unknown.*'new'; leave their cells out \(Cells\.align") as told:
+        getattr(model, ask)(new)
+    assert "pass unknown=" not in str(told.value)
+
+
 def test_an_outlier_whose_square_single_precision_cannot_hold_is_named(cells):
     values = cells.values.copy()
     values[5] = 1e6

@@ -13,6 +13,7 @@ SAID = {
     "exclude_seen=True": "leaving out seen columns",
     "warm_start=True": "--resume from a --checkpoint",
     "(fold_in)": "in Python (fold_in)",
+    "(Cells.align with unknown='drop'), or extend the axis": "of the table",
     "with cells=(rows, cols)": "in Python (cells=)",
 }
 
@@ -32,4 +33,4 @@ def in_options(text: str, parser: argparse.ArgumentParser | None) -> str:
         flag = flags.get(match[1])
         return match[0] if flag is None else f"{flag}{' ' if match[2] else ''}"
 
-    return re.sub(r"(?<![\w.\-])(?<!\w\()([a-z_]+)=(?=(['\"\w\-.…\[])?)", named, text)
+    return re.sub(r"(?<![\w.\-])(?<!\w\()([a-z_]+)=(?=(['\"\w\-.…\[(])?)", named, text)

@@ -76,11 +76,22 @@ def as_numbers(values: Any, argument: str) -> NDArray[Any]:
         except (TypeError, ValueError):
             pass  # falls through to the error, which shows an offending value
     if array.dtype.kind not in "biuf":
-        shown = next((v for v in array.tolist() if not isinstance(v, int | float)), None)
         raise ValueError(
-            f"{argument} is not numeric (dtype {array.dtype}, e.g. {shown!r}); convert it to numbers first"
+            f"{argument} is not numeric (dtype {array.dtype}, e.g. {_no_number(array.tolist())!r}); "
+            "convert it to numbers first"
         )
     return array
+
+
+def _no_number(listed: list[Any]) -> Any:
+    """The first value that is no number and no text of one; where all are texts of numbers, the first of them."""
+    others = [value for value in listed if not isinstance(value, int | float)]
+    for value in others:
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return value
+    return others[0] if others else None
 
 
 def as_index(values: Any, argument: str, size: int | None) -> NDArray[Any]:

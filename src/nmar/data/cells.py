@@ -572,5 +572,6 @@ def _move(old: Axis, new: Axis, index: NDArray[Any], argument: str, unknown: str
     moved = new.positions(old.ids, unknown="prior")[index]
     if unknown == "error" and (moved < 0).any():
         lost = old.ids[np.unique(index[moved < 0])]
-        raise unknown_ids(argument, lost, "pass unknown='drop' to leave their cells out, or extend the axis")
+        # Seen by callers of transform and fold_in too, which have no such argument: so it says whose it is.
+        raise unknown_ids(argument, lost, "leave their cells out (Cells.align with unknown='drop'), or extend the axis")
     return moved

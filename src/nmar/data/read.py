@@ -7,6 +7,7 @@ formats also with .gz, .bz2, .xz or .zst behind.
 from __future__ import annotations
 
 import os
+import zipfile
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -136,11 +137,11 @@ def _read_matrix(file: Path, kind: str, wanted: Wanted, duplicates: Duplicates, 
 
 def _read_npz(file: Path, wanted: Wanted, duplicates: Duplicates) -> Cells:
     """A stored scipy matrix, or arrays: of ids and values, or, with a `shape`, of positions and values."""
-    with np.load(file, allow_pickle=False) as archive:
+    with _open_npz(file) as archive:
         if "format" in archive and "data" in archive:
             return Cells.from_scipy(sparse.load_npz(file), duplicates)
         names = wanted.names([name for name in archive if name != "shape"], f"path={str(file)!r}")
-        arrays: dict[str, NDArray[Any]] = {name: archive[name] for name in names}
+        arrays: dict[str, NDArray[Any]] = {name: _npz_array(archive, name, file) for name in names}
         shape = archive["shape"].tolist() if "shape" in archive else None
     row, col, value = names[:3]
     if shape is not None:
@@ -149,12 +150,36 @@ def _read_npz(file: Path, wanted: Wanted, duplicates: Duplicates) -> Cells:
     return Cells.from_frame(arrays, row, col, value, duplicates, weight=wanted.weight)
 
 
+def _open_npz(file: Path) -> Any:
+    try:
+        archive = np.load(file, allow_pickle=False)
+    except (ValueError, EOFError, zipfile.BadZipFile):  # numpy would say how to load it unsafely
+        archive = None
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise ValueError(
+            f"path={str(file)!r} is not an npz archive; write it with numpy.savez or scipy.sparse.save_npz"
+        )
+    return archive
+
+
+def _npz_array(archive: Any, name: str, file: Path) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = archive[name]
+    except ValueError:
+        raise ValueError(
+            f"path={str(file)!r}: array {name!r} holds Python objects, which are not read; store numbers or texts"
+        ) from None
+    return array
+
+
 def _read_h5ad(file: Path, duplicates: Duplicates, layer: str | None) -> Cells:
     """The matrix X or a layer of an AnnData file, under the names of its observations and variables."""
     try:
         import h5py
     except ImportError:
         raise ImportError("reading h5ad needs h5py: pip install h5py") from None
+    if not h5py.is_hdf5(file):
+        raise ValueError(f"path={str(file)!r} is not an h5ad file; write it with AnnData.write_h5ad")
     with h5py.File(file, "r") as archive:
         if layer is not None and layer not in archive.get("layers", ()):
             raise ValueError(
