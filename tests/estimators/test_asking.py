@@ -3,6 +3,7 @@
 from functools import cache
 
 import numpy as np
+import pandas
 import pytest
 from scipy.stats import kstest
 
@@ -155,3 +156,32 @@ def test_quantiles_invert_the_distribution_function(kind):
         assert np.all(np.abs(np.interp(found, places, mass) - LEVELS) < off)
     low, high = model.interval(*CELL, level=0.9)
     assert (low[0], high[0]) == pytest.approx((found[0], found[-1]), rel=1e-14)  # (1 − 0.9) / 2 is not quite 0.05
+
+
+@pytest.mark.parametrize("plugin", [False, True])
+@pytest.mark.parametrize("data", [nmar.Factorization(2, "poisson"), nmar.Mixture(2, family="poisson")])
+def test_values_that_are_no_counts_have_no_probability(data, plugin):
+    cells = nmar.Cells.from_dense(VALUES)
+    settings = {"factors": 2, "max_iter": 3, "starts": 1, "n_jobs": 1, "random_state": 0}
+    model = nmar.CCPF(data, "exponential", **settings).fit(cells)
+    asked = nmar.Cells.from_arrays([0, 1, 2, 3], [0, 2, 3, 0], [1.5, -2.0, 3.0, 0.0], VALUES.shape)
+    found = model.log_density(asked, plugin)
+    assert np.isneginf(found[:2]).all() and np.isfinite(found[2:]).all()
+
+
+def test_weights_of_a_table_count(model):
+    table = pandas.DataFrame({"row": [0, 1, 2], "col": [0, 2, 3], "value": [1.0, 5.0, 9.0], "weight": [1.0, 0.0, 3.0]})
+    each = model.log_likelihood(table, per_cell=True)
+    assert model.log_likelihood(table) == model.score(table) == pytest.approx((each[0] + 3.0 * each[2]) / 4.0)
+
+
+def test_fewer_columns_than_asked_for_are_all_recommended(model):
+    cols, _ = model.recommend([0], exclude_seen=False)
+    assert sorted(cols[0]) == [0, 1, 2, 3, 4]
+    assert model.recommend([0])[0].shape == (1, 2)
+    assert sorted(model.similar([0])[0][0]) == [1, 2, 3, 4]
+    assert sorted(model.similar([0], axis="rows")[0][0]) == [1, 2, 3]
+    for ask in (model.recommend, model.similar):
+        for n in (0, -1, 1.5):
+            with pytest.raises(ValueError, match=f"n={n!r}; give a whole number of at least 1"):
+                ask([0], n=n)
