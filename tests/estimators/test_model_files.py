@@ -237,10 +237,12 @@ def test_a_loaded_model_has_the_covariates_it_was_fitted_with(cells, name, tmp_p
 
 
 def test_a_loaded_model_with_covariates_resumes_its_checkpoints(cells, tmp_path):
-    nmar.CCPF(**{**OPTIONS, **DESCRIBED["factorization"]}).fit(cells).save(tmp_path / "m")
-    given = {"checkpoint": tmp_path / "kept", "every": 1}
-    nmar.load(tmp_path / "m").set_params(random_state=0).fit(cells, **given)
-    longer = nmar.load(tmp_path / "m").set_params(random_state=0, max_iter=4)
-    phases = []
-    longer.fit(cells, **given, resume=True, callbacks=[lambda record: phases.append(record.iteration)])
-    assert phases == [3, 4]
+    """Also where ids of its covariates have been looked up since."""
+    known = nmar.Factorization(2, rows=PEOPLE.iloc[::-1])
+    nmar.CCPF(**{**OPTIONS, "data": known}).fit(cells).save(tmp_path / "m")
+    model, given = nmar.load(tmp_path / "m"), {"checkpoint": tmp_path / "kept", "every": 1}
+    model.set_params(random_state=0).fit(cells, **given)
+    swept = []
+    model.set_params(max_iter=4)
+    model.fit(cells, **given, resume=True, callbacks=[lambda record: swept.append(record.iteration)])
+    assert swept == [3, 4]
