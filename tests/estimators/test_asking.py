@@ -3,6 +3,7 @@
 from functools import cache
 
 import numpy as np
+import pandas
 import pytest
 from scipy.stats import kstest
 
@@ -183,3 +184,32 @@ def test_ids_of_mixed_kinds_are_asked_about_as_they_are(mixed):
 def test_a_list_in_place_of_an_id_is_refused(mixed):
     with pytest.raises(ValueError, match=r"hashable.*tuples"):
         mixed.predict_entries([[1, "1"]], [0])
+
+
+@pytest.mark.parametrize("plugin", [False, True])
+@pytest.mark.parametrize("data", [nmar.Factorization(2, "poisson"), nmar.Mixture(2, family="poisson")])
+def test_values_that_are_no_counts_have_no_probability(data, plugin):
+    cells = nmar.Cells.from_dense(VALUES)
+    settings = {"factors": 2, "max_iter": 3, "starts": 1, "n_jobs": 1, "random_state": 0}
+    model = nmar.CCPF(data, "exponential", **settings).fit(cells)
+    asked = nmar.Cells.from_arrays([0, 1, 2, 3], [0, 2, 3, 0], [1.5, -2.0, 3.0, 0.0], VALUES.shape)
+    found = model.log_density(asked, plugin)
+    assert np.isneginf(found[:2]).all() and np.isfinite(found[2:]).all()
+
+
+def test_weights_of_a_table_count(model):
+    table = pandas.DataFrame({"row": [0, 1, 2], "col": [0, 2, 3], "value": [1.0, 5.0, 9.0], "weight": [1.0, 0.0, 3.0]})
+    each = model.log_likelihood(table, per_cell=True)
+    assert model.log_likelihood(table) == model.score(table) == pytest.approx((each[0] + 3.0 * each[2]) / 4.0)
+
+
+def test_fewer_columns_than_asked_for_are_all_recommended(model):
+    cols, _ = model.recommend([0], exclude_seen=False)
+    assert sorted(cols[0]) == [0, 1, 2, 3, 4]
+    assert model.recommend([0])[0].shape == (1, 2)
+    assert sorted(model.similar([0])[0][0]) == [1, 2, 3, 4]
+    assert sorted(model.similar([0], axis="rows")[0][0]) == [1, 2, 3]
+    for ask in (model.recommend, model.similar):
+        for n in (0, -1, 1.5):
+            with pytest.raises(ValueError, match=f"n={n!r}; give a whole number of at least 1"):
+                ask([0], n=n)

@@ -193,3 +193,71 @@ def test_weights_that_are_all_zero(cells, model):
         fit(nothing)
     with pytest.raises(ValueError, match="weights of the cells are all 0"):
         model.log_likelihood(nothing)
+
+
+def test_validation_values_that_the_family_cannot_have():
+    cells = nmar.simulate((30, 20), nmar.Constant("poisson"), density=0.4, seed=0)[0]
+    train, valid, _ = cells.split(test=0.1, valid=0.1, seed=0)
+    for linkage in ("exponential", "auto"):
+        model = nmar.CCPF(nmar.Factorization(2, "poisson"), **{**COMMON, "linkage": linkage})
+        with pytest.raises(ValueError, match=r"^valid: values contains -?\d.*, but the poisson family takes counts"):
+            model.fit(train, valid=valid.with_values(valid.values - 100.0))
+
+
+@pytest.mark.parametrize("name", ["valid", "hidden"])
+def test_held_out_cells_that_are_training_cells(cells, name, tmp_path):
+    told = f"{name} and the training cells have 1 of 1 cells in common; .* take them out of {name}"
+    for given in (cells, nmar.Dataset.from_cells(cells, tmp_path / "cells")):
+        with pytest.raises(ValueError, match=told):
+            nmar.CCPF(nmar.Factorization(2), **COMMON).fit(given, **{name: cells[[7]]})
+
+
+def test_hidden_cells_that_are_learned_from_later_are_hidden_no_more(cells):
+    train, hidden, test = cells.split(test=0.2, valid=0.1, seed=0)
+    model = nmar.CCPF(nmar.Factorization(2), **COMMON).fit(train, hidden=hidden)
+    model.partial_fit(hidden, sweeps=2)
+    assert model.linkage_sensitivity([0.0, 0.2], test).frame().shape[0] == 2
+
+
+def test_a_comparison_of_complete_tables():
+    whole = np.random.default_rng(0).normal(size=(20, 10))
+    with pytest.raises(ValueError, match=r"no cell is missing, so that P\(observed\) is 1 throughout"):
+        nmar.compare(whole, "factorization:2", ["linear"], **SMALL)
+
+
+SETTINGS = {
+    "data=.*Factorization.* is a class; call it: data=Factorization": {"data": nmar.Factorization},
+    "tol='x'; give a number of at least 0, or None": {"tol": "x"},
+    "verbose='x'; give a whole number of at least 0": {"verbose": "x"},
+    "n_jobs='x'; give a positive number of threads, -1 for all, or None": {"n_jobs": "x"},
+    r"n_jobs=1\.5; give a positive number of threads, -1 for all, or None": {"n_jobs": 1.5},
+}
+
+
+@pytest.mark.parametrize("told", SETTINGS)
+def test_settings_of_a_wrong_kind(cells, told):
+    with pytest.raises(ValueError, match=told):
+        fit(cells, **SETTINGS[told])
+
+
+def test_sweeps_of_a_partial_fit(cells):
+    model = nmar.CCPF(nmar.Factorization(2), **COMMON).fit(cells)
+    with pytest.raises(ValueError, match="sweeps=0; give a whole number of at least 1"):
+        model.partial_fit(cells, sweeps=0)
+
+
+CALLS = {
+    "trials=None; give a whole number of at least 1": lambda: nmar.Constant("binomial"),
+    r"dispersion=-1; give a number above 0": lambda: nmar.simulate((20, 10), dispersion=-1),
+    r"dispersion='x'; give a number above 0": lambda: nmar.simulate((20, 10), dispersion="x"),
+    r"shape=5; give two whole numbers, rows and columns, of at least 2 each": lambda: nmar.simulate(5),
+    r"shape=\(5, 1\); give two whole numbers": lambda: nmar.simulate((5, 1)),
+    r"shape=\(5, 4, 3\); give two whole numbers": lambda: nmar.simulate((5, 4, 3)),
+    r"shape=\(5.5, 4\); give two whole numbers": lambda: nmar.simulate((5.5, 4)),
+}
+
+
+@pytest.mark.parametrize("told", CALLS)
+def test_arguments_of_models_and_simulations(told):
+    with pytest.raises(ValueError, match=told):
+        CALLS[told]()

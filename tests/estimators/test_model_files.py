@@ -11,6 +11,7 @@ import zipfile
 from dataclasses import dataclass
 
 import numpy as np
+import pandas
 import pytest
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
@@ -206,3 +207,42 @@ def test_without_skops_the_error_says_what_to_install(cells, tmp_path, monkeypat
     monkeypatch.setitem(sys.modules, "skops.io", None)
     with pytest.raises(ImportError, match=r"pip install 'nmar\[estimators\]'"):
         model.save(tmp_path / "m.nmar")
+
+
+PEOPLE = pandas.DataFrame(
+    {"age": np.linspace(20.0, 70.0, 60), "home": pandas.Categorical(["north", "south", None] * 20)},
+    index=pandas.RangeIndex(60, name="who"),
+).assign(member=lambda frame: frame["age"] > 40.0)
+ITEMS = np.random.default_rng(1).normal(size=(40, 2))
+DESCRIBED = {
+    "factorization": {"data": nmar.Factorization(2, rows=PEOPLE, cols=ITEMS)},
+    "effects": {"data": nmar.Effects("rows", rows=PEOPLE.reset_index())},
+    "mixture": {"data": nmar.Mixture(2, rows=PEOPLE, cols=ITEMS, restarts=1)},
+    "pattern": {"data": nmar.Effects("rows"), "pattern": nmar.Pattern(3, rows=PEOPLE, cols=ITEMS), "factors": 10},
+}
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_a_loaded_model_has_the_covariates_it_was_fitted_with(cells, name, tmp_path):
+    first, rest = cells.split(test=0.2, valid=0.0, seed=0)[::2]
+    model = nmar.CCPF(**{**OPTIONS, **DESCRIBED[name]}).fit(first)
+    model.save(tmp_path / "m", seen=True)
+    anew = nmar.load(tmp_path / "m").set_params(random_state=0).fit(first)
+    np.testing.assert_array_equal(anew.bound_trace_, model.bound_trace_)
+    loaded = nmar.load(tmp_path / "m")
+    loaded.save(tmp_path / "again", seen=True)
+    expected = model.partial_fit(rest, sweeps=2).predict_entries([0, 1], [2, 3])
+    for again in (loaded, nmar.load(tmp_path / "again")):
+        np.testing.assert_array_equal(again.partial_fit(rest, sweeps=2).predict_entries([0, 1], [2, 3]), expected)
+
+
+def test_a_loaded_model_with_covariates_resumes_its_checkpoints(cells, tmp_path):
+    """Also where ids of its covariates have been looked up since."""
+    known = nmar.Factorization(2, rows=PEOPLE.iloc[::-1])
+    nmar.CCPF(**{**OPTIONS, "data": known}).fit(cells).save(tmp_path / "m")
+    model, given = nmar.load(tmp_path / "m"), {"checkpoint": tmp_path / "kept", "every": 1}
+    model.set_params(random_state=0).fit(cells, **given)
+    swept = []
+    model.set_params(max_iter=4)
+    model.fit(cells, **given, resume=True, callbacks=[lambda record: swept.append(record.iteration)])
+    assert swept == [3, 4]

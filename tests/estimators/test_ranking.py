@@ -94,8 +94,9 @@ def test_similar_lines_are_those_with_correlated_expectations(cells, model, axis
 def test_similar_refuses(model):
     with pytest.raises(ValueError, match=r"ids: 1 unknown on this axis: 'x'; name rows that were fitted"):
         model.similar("x", axis="rows")
-    with pytest.raises(ValueError, match="n=15; give a number from 1 to the 14 others"):
-        model.similar([0], n=15)
+    with pytest.raises(ValueError, match="n=0; give a whole number of at least 1"):
+        model.similar([0], n=0)
+    assert model.similar([0], n=15)[0].shape == (1, 14)
     with pytest.raises(ValueError, match="axis='up'"):
         model.similar([0], axis="up")
     pattern = nmar.CCPF(nmar.PatternOnly(), **OPTIONS).fit(nmar.simulate((20, 10), density=0.3, seed=0)[0])

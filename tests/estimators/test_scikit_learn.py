@@ -138,6 +138,6 @@ def test_warm_starts_go_on_from_the_present_model(cells):
     cold = clone(MODEL).set_params(max_iter=4, tol=0).fit(cells)
     np.testing.assert_array_equal(cold.fit(cells).bound_trace_, first)
     with pytest.raises(ValueError, match="warm_start=True takes no valid, checkpoint or callbacks"):
-        model.fit(cells, valid=cells[[0]])
+        model.fit(cells[np.arange(1, len(cells))], valid=cells[[0]])
     more = cells.concat(nmar.Cells.from_frame({"r": [99], "c": [0], "v": [0.5]}, "r", "c", "v"))
     assert model.fit(more).posterior_.rows.ids[-1] == 99

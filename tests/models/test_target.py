@@ -162,7 +162,8 @@ def test_files_remember_the_target(shifted, tmp_path):
     model = nmar.CCPF(
         nmar.Effects("both"), nmar.Free(mean="shift"), factors=2, target="all", max_iter=5, random_state=0
     )
-    model.fit(cells, valid=cells.split(seed=1)[2]).save(tmp_path / "m")
+    train, _, valid = cells.split(seed=1)
+    model.fit(train, valid=valid).save(tmp_path / "m")
     again = nmar.load(tmp_path / "m")
     assert again.target == "all"
     np.testing.assert_array_equal(again.predict_entries([0, 1], [2, 3]), model.predict_entries([0, 1], [2, 3]))

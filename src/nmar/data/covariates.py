@@ -1,7 +1,8 @@
 """What is known of rows or columns besides their cells: covariates by id, as numbers a model can use.
 
 Enters: a data frame with one line per id (numbers, booleans, categories, some of them missing), or an array with one
-line per position. Leaves: a :class:`Design`: standardised numbers and centred indicators, by id.
+line per position. Leaves: a :class:`Design`: standardised numbers and centred indicators, by id; or, for model files,
+a :class:`CovariateTable`.
 """
 
 from __future__ import annotations
@@ -75,6 +76,41 @@ class Design:
         return self.ids.positions(ids, unknown="prior") >= 0
 
 
+@dataclass(frozen=True, eq=False)
+class CovariateTable:
+    """Covariates as they were given, in a form that files can hold.
+
+    Attributes
+    ----------
+    ids : the lines; None: by position
+    names : of the columns
+    entries : of each column: numbers and booleans as an array, categories as a tuple of texts, None where missing
+    """
+
+    ids: Axis | None
+    names: tuple[str, ...]
+    entries: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, covariates: Any, axis: Axis, argument: str) -> CovariateTable:
+        """The table of anything that :func:`design` takes, with the same parameters."""
+        ids, columns = read_columns(covariates, axis, argument)
+        return cls(ids, tuple(columns), tuple(_portable(column) for column in columns.values()))
+
+    def arrays(self) -> dict[str, Array]:
+        """The columns as arrays, by name."""
+        found = (one if isinstance(one, np.ndarray) else np.array(one, object) for one in self.entries)
+        return dict(zip(self.names, found, strict=True))
+
+
+def _portable(column: Array) -> Any:
+    """A column of numbers as it is, another one as texts, None where an entry is missing."""
+    if is_numeric(column):
+        return column
+    missing = missing_entries(column)
+    return tuple(None if away else str(one) for one, away in zip(column.tolist(), missing, strict=True))
+
+
 def _some(ids: Array) -> str:
     """The first ids."""
     return ", ".join(repr(one) for one in ids[:3].tolist()) + (" …" if len(ids) > 3 else "")
@@ -85,7 +121,7 @@ def design(covariates: Any, axis: Axis, argument: str) -> Design:
 
     Parameters
     ----------
-    covariates : frame with a line per id, or array with a line per position
+    covariates : frame with a line per id, array with a line per position, or what a model file held of either
         Ids are in the index of a pandas frame, or in the one column that holds every id of the axis once.
     axis : ids of the matrix
     argument : what errors call the covariates
@@ -94,17 +130,16 @@ def design(covariates: Any, axis: Axis, argument: str) -> Design:
 
 
 def read_columns(covariates: Any, axis: Axis, argument: str) -> tuple[Axis | None, dict[str, Array]]:
-    """The ids of the lines of a frame and its other columns by name; of an array None, and x0, x1, …"""
+    """The ids of the lines of a frame (or stored table) and its columns by name; of an array None, and x0, x1, …"""
     if isinstance(covariates, np.ndarray):
         if covariates.ndim != 2:
             raise ValueError(f"{argument} has shape {covariates.shape}; give one line for each id and a column each")
         return None, {f"x{k}": covariates[:, k] for k in range(covariates.shape[1])}
-    ids, columns = _frame(covariates, axis, argument)
-    try:
-        known = Axis.from_ids(ids)
-    except ValueError as error:
-        raise ValueError(f"{argument}: {error}; give one line for each id") from None
-    if len(known) and len(axis) and not (known.positions(axis.ids, unknown="prior") >= 0).any():
+    if isinstance(covariates, CovariateTable):
+        known, columns = covariates.ids, covariates.arrays()
+    else:
+        known, columns = _frame(covariates, axis, argument)
+    if known is not None and len(known) and len(axis) and not (known.positions(axis.ids, unknown="prior") >= 0).any():
         raise ValueError(
             f"{argument} has no line for any id of the matrix: those are {_some(axis.ids)} and its own are"
             f" {_some(known.ids)} (1 and '1' differ); give the ids of the matrix"
@@ -112,7 +147,7 @@ def read_columns(covariates: Any, axis: Axis, argument: str) -> tuple[Axis | Non
     return known, columns
 
 
-def _frame(frame: Any, axis: Axis, argument: str) -> tuple[Array, dict[str, Array]]:
+def _frame(frame: Any, axis: Axis, argument: str) -> tuple[Axis, dict[str, Array]]:
     """The ids of a frame and its other columns."""
     import narwhals as nw
 
@@ -126,7 +161,7 @@ def _frame(frame: Any, axis: Axis, argument: str) -> tuple[Array, dict[str, Arra
     columns = {name: wrapped[name].to_numpy() for name in wrapped.columns}
     index = getattr(frame, "index", None)  # pandas
     if index is not None and (index.name is not None or type(index).__name__ != "RangeIndex"):
-        return as_ids(index.to_numpy()), columns
+        return _axis(index.to_numpy(), argument), columns
     known = set(axis.ids.tolist())
     holding = [name for name, column in columns.items() if _holds(column, known)]
     if len(holding) != 1:
@@ -135,7 +170,15 @@ def _frame(frame: Any, axis: Axis, argument: str) -> tuple[Array, dict[str, Arra
             f"{argument}: one column must hold every id of the matrix once, and {found}; put the ids in the index of a"
             " pandas frame, or leave other columns of ids out"
         )
-    return as_ids(columns.pop(holding[0])), columns
+    return _axis(columns.pop(holding[0]), argument), columns
+
+
+def _axis(ids: Array, argument: str) -> Axis:
+    """The ids of the lines, each of which there must be once."""
+    try:
+        return Axis.from_ids(as_ids(ids))
+    except ValueError as error:
+        raise ValueError(f"{argument}: {error}; give one line for each id") from None
 
 
 def _holds(column: Array, known: set[Any]) -> bool:

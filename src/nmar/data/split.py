@@ -232,3 +232,19 @@ def _mask(places: NDArray[np.int64], n: int) -> NDArray[np.bool_]:
     mask = np.zeros(n, dtype=bool)
     mask[places] = True
     return mask
+
+
+def refuse_overlap(name: str, one: Cells, other_name: str, other: Cells) -> None:
+    """A cell that is learned from or stopped on cannot judge."""
+    common = int(np.sum(other.contains(*one.align(other.rows, other.cols, unknown="drop").positions())))
+    if common:
+        raise ValueError(
+            f"{name} and {other_name} have {common:,} of {min(len(one), len(other)):,} cells in common; a held-out"
+            f" cell must be in one part only, so take them out of {name}"
+        )
+
+
+def without(cells: Cells, other: Cells) -> Cells:
+    """The cells that are not among the other ones, whatever their values."""
+    there = other.align(cells.rows, cells.cols, unknown="drop")
+    return cells.select(~there.contains(*cells.positions()))

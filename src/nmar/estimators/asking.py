@@ -123,6 +123,7 @@ class Asking:
         """
         if isinstance(cells, Dataset) and not per_cell:
             return self._streamed(cells, plugin, unknown, target)
+        cells = as_cells(cells) if outside.is_long(cells) else cells  # a table may have weights
         each = self.log_density(cells, plugin, unknown, target)
         weights = cells.weights if isinstance(cells, Cells) else None
         if weights is not None and not per_cell and not np.any(weights):

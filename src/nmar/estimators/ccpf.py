@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nmar.data.cells import Cells
 from nmar.data.dataset import Dataset
+from nmar.data.split import refuse_overlap, without
 from nmar.estimators.asking import Asking, as_cells
 from nmar.estimators.hooks import CallbackSupport, sweep_hooks, with_callbacks
 from nmar.estimators.imputing import Imputing
@@ -36,7 +37,7 @@ from nmar.fit.solvers.entrywise import Entrywise
 from nmar.fit.solvers.schedule import Minibatch, is_stream
 from nmar.fit.solvers.stream import train_stream
 from nmar.fit.train import train
-from nmar.models.arguments import check_choice
+from nmar.models.arguments import check_choice, check_count
 from nmar.models.missingness import Pattern
 from nmar.models.settings import Settings
 from nmar.posterior.store import load as load_record
@@ -245,10 +246,10 @@ class CCPF(
             returns an iterator of them. Only one batch is in memory at a time; the fitted model knows all columns
             and the rows of the last batch, and others are folded in (:meth:`fold_in`).
         y : ignored
-        valid : cells on which to stop; the best state is kept. They are hidden from the pattern. Where settings, or
-            the start of a thinned table, are chosen, they judge together with training cells that are set aside, and
-            the fit makes as many sweeps as did best there.
-        hidden : cells known to be held out: neither observed nor missing
+        valid : cells on which to stop, none of them among X; the best state is kept. They are hidden from the pattern.
+            Where settings, or the start of a thinned table, are chosen, they judge together with training cells that
+            are set aside, and the fit makes as many sweeps as did best there.
+        hidden : cells known to be held out, none of them among X: neither observed nor missing
         callbacks : functions called after each sweep with a record (``iteration``, ``bound``, ``validation``,
             ``seconds``, ``state``, ``phase``). ``phase`` is "search" while a start or settings are looked for, then
             "fit"; one that returns True then stops the fit
@@ -295,7 +296,7 @@ class CCPF(
             return self._learn(lambda: train_stream(X, options, control), None, on_interrupt)
         warm = self.warm_start and hasattr(self, "posterior_")
         cells = where.stored(self._read(X, first=not warm))
-        judging, away = (self._held_out(name, part) for name, part in (("valid", valid), ("hidden", hidden)))
+        judging, away = (self._held_out(name, part, cells) for name, part in (("valid", valid), ("hidden", hidden)))
         if cells.in_memory and memory is not None:
             raise ValueError(f"memory={memory!r} is for a Dataset; Cells are in memory already, so leave it out")
         if warm:
@@ -318,11 +319,15 @@ class CCPF(
             )
         return self
 
-    def _held_out(self, name: str, part: Any) -> Cells | None:
-        """Held-out cells, which are read into memory."""
+    def _held_out(self, name: str, part: Any, training: Cells) -> Cells | None:
+        """Held-out cells, which are read into memory; none of them may be a training cell."""
         if isinstance(part, Dataset):
             raise ValueError(f"{name} is a Dataset, and held-out cells have to be in memory; give {name}.to_cells()")
-        return None if part is None else self._read(part)
+        if part is None:
+            return None
+        found = self._read(part)
+        refuse_overlap(name, found, "the training cells", training)
+        return found
 
     @staticmethod
     def _check_warm(options: Options, *others: Any) -> None:
@@ -405,6 +410,7 @@ class CCPF(
             return self.fit(cells, on_interrupt=on_interrupt)
         if not hasattr(self, "_seen"):
             raise ValueError("partial_fit needs the cells seen so far, which a loaded or streamed model does not hold")
+        check_count("sweeps", sweeps, 1)
         options = self._options()
         if options.target == "all":
             raise ValueError(
@@ -412,7 +418,7 @@ class CCPF(
             )
         options = replace(options, stop=replace(options.stop, max_iter=min(sweeps, options.stop.max_iter)))
         everything = self._seen.concat(cells, duplicates=duplicates)  # type: ignore[arg-type]
-        hidden = self.__dict__.get("_hidden", ())
+        hidden = tuple(without(part, everything) for part in self.__dict__.get("_hidden", ()))
         return self._learn(*self._going_on(everything, options, hidden), on_interrupt)
 
     def fold_in(self, X: Any, axis: Literal["rows", "cols"] = "rows") -> CCPF:

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
+from nmar.data.split import refuse_overlap, without
 from nmar.estimators.asking import Target, Unknown
 from nmar.fit.augment import joint_draws
 from nmar.fit.problem import seed_sequence, whole_seed
@@ -22,7 +23,6 @@ from nmar.posterior import posterior as ask
 from nmar.posterior.joint import as_seen, latent_given
 from nmar.prob.linkage import Curve, Free, Linkage
 from nmar.report.imputed import Imputations, Statistic, assumption, missing_cells
-from nmar.report.parts import refuse_overlap
 from nmar.report.sensitivity import BendSensitivity, Sensitivity, Unit, delta_adjusted
 
 Array = NDArray[Any]
@@ -283,8 +283,7 @@ class Imputing:
         parts = self.__dict__.get("_hidden", ())
         if not parts or not len(self.valid_trace_):  # validation cells come first, where there were any
             return None
-        judging = held_out.align(parts[0].rows, parts[0].cols, unknown="drop")
-        kept: Cells = parts[0].select(~judging.contains(*parts[0].positions()))
+        kept = without(parts[0], held_out)
         return kept if len(kept) else None
 
 

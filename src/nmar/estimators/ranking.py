@@ -153,7 +153,7 @@ class Ranking:
         Parameters
         ----------
         ids : ids of columns, or of rows
-        n : lines for each of them
+        n : lines for each of them, at most
         axis : "cols" or "rows": what the ids are of
         by : "value": the correlation of their expected values over the other axis, less those of the average line;
             "observed": the same of expected counts, that is, of being observed together

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nmar.data.cells import Cells, Compressed
+from nmar.data.covariates import CovariateTable
 from nmar.fit.search.choose import Choice
 from nmar.posterior.posterior import Posterior
 from nmar.posterior.store import save as save_record
@@ -25,7 +26,7 @@ class Stored:
     _fitted: Callable[[], Posterior]
 
     def save(self, path: str | os.PathLike[str], seen: bool = False) -> None:
-        """Write the fitted model to one file, without pickle.
+        """Write the fitted model to one file, without pickle, with the covariates it was given.
 
         Parameters
         ----------
@@ -88,12 +89,13 @@ def restore(model: Any, record: Any) -> Any:
 
 
 def _portable(data: Any, known: Posterior) -> Any:
-    """Settings as files can hold them: covariates of lines are in the fitted model already, as numbers."""
+    """Settings as files can hold them, with their covariates, so that a loaded model can go on or be fitted anew."""
     if hasattr(data, "portable"):
         return data.portable(known.rows, known.cols)
-    for name in ("rows", "cols"):
-        if getattr(data, name, None) is not None:
-            data = replace(data, **{name: None})
+    for name, axis in (("rows", known.rows), ("cols", known.cols)):
+        covariates = getattr(data, name, None)
+        if covariates is not None:
+            data = replace(data, **{name: CovariateTable.of(covariates, axis, name)})
     return data
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from nmar.data.axis import Axis
 from nmar.data.cells import Cells
 from nmar.data.dataset import Dataset
 from nmar.fit.loop.run import Memory, Progress, Trace
@@ -137,6 +138,8 @@ def _digest_settings(digest: Any, given: Any) -> None:
         names = getattr(given, "column_names", None) or list(given.columns)
         columns = {str(name): np.asarray(given[name]) for name in names}
         _digest_settings(digest, [np.asarray(getattr(given, "index", ())), *columns, *columns.values()])
+    elif isinstance(given, Axis):  # without what it has looked up so far
+        _digest_settings(digest, (given.size, given.table))
     elif is_dataclass(given):
         digest.update(type(given).__name__.encode())
         for field in fields(given):

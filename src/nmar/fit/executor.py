@@ -12,6 +12,8 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 Task = Callable[[Any, Any], Any]
 
 AWAKE = 0.2  # seconds: a Ctrl-C that comes just before the wait for tasks would not be seen until one of them ends
@@ -62,9 +64,9 @@ def resolve_jobs(n_jobs: int | None) -> int:
     """Number of threads for ``n_jobs``: None is all processors, −1 too, −2 all but one, as in scikit-learn."""
     if n_jobs is None:
         return available_cpus()
-    if n_jobs == 0 or int(n_jobs) != n_jobs:
+    if not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
         raise ValueError(f"n_jobs={n_jobs!r}; give a positive number of threads, -1 for all, or None")
-    return max(1, available_cpus() + 1 + n_jobs) if n_jobs < 0 else int(n_jobs)
+    return max(1, available_cpus() + 1 + int(n_jobs)) if n_jobs < 0 else int(n_jobs)
 
 
 @contextmanager

@@ -138,11 +138,14 @@ class Options:
         check_choice("target", self.target, ("observed", "all"))
         if self.propensity is not None and self.target != "all":
             raise ValueError("propensity is for target='all'; predictions for observed cells need none")
-        if not (np.isfinite(self.stop.tol) and self.stop.tol >= 0):
-            raise ValueError(f"tol={self.stop.tol!r}; give a number of at least 0")
+        if not (isinstance(self.stop.tol, int | float | np.number) and 0 <= self.stop.tol < np.inf):
+            raise ValueError(f"tol={self.stop.tol!r}; give a number of at least 0, or None")
         limit = self.stop.max_time
         if limit is not None and not (isinstance(limit, int | float | np.number) and limit >= 0):
             raise ValueError(f"max_time={limit!r}; give a number of seconds of at least 0, or None")
+        if isinstance(self.data, type):
+            name = self.data.__name__
+            raise ValueError(f"data={name} is a class; call it: data={name}(…)")
         if not hasattr(self.data, "build"):
             raise ValueError(
                 f"data={self.data!r} is not a data model; use nmar.Factorization(10) or another of nmar's models"

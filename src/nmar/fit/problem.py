@@ -177,6 +177,14 @@ def first_pattern(
     return sides, effects
 
 
+def check_valid(law: Law, linkage: Linkage, valid: Cells) -> None:
+    """Refuse validation values that the family cannot have: their likelihood is 0, whatever is learned."""
+    try:
+        check_values(law, linkage, valid)
+    except ValueError as error:
+        raise ValueError(f"valid: {error}") from None
+
+
 def check_values(law: Law, linkage: Linkage, cells: Cells) -> None:
     """Refuse values that the family cannot have.
 

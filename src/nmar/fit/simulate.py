@@ -92,8 +92,9 @@ def simulate(
     """
     if not 0.0 < density < 1.0:
         raise ValueError(f"density={density!r}; give a share between 0 and 1")
-    if min(shape) < 2:
-        raise ValueError(f"shape={shape!r}; at least two rows and two columns are needed")
+    _check_shape(shape)
+    if not (isinstance(dispersion, int | float | np.number) and 0.0 < dispersion < np.inf):
+        raise ValueError(f"dispersion={dispersion!r}; give a number above 0")
     check_seed("seed", seed)
     if pattern.has_covariates:
         raise ValueError("a pattern with covariates cannot be simulated; simulate without them")
@@ -111,6 +112,13 @@ def simulate(
     known = Posterior(law, state, Axis.range(shape[0]), Axis.range(shape[1]))
     values = _values(known, i, j, n, for_values)
     return Cells.from_arrays(i, j, values, shape), Truth(n, known)
+
+
+def _check_shape(shape: Any) -> None:
+    """Refuse anything but two whole numbers that a matrix of cells can have for a shape."""
+    sizes = tuple(shape) if isinstance(shape, tuple | list) else ()
+    if len(sizes) != 2 or not all(isinstance(size, int | np.integer) and size >= 2 for size in sizes):
+        raise ValueError(f"shape={shape!r}; give two whole numbers, rows and columns, of at least 2 each")
 
 
 def _resolve(link: str | Linkage) -> Linkage:

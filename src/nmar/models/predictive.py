@@ -138,17 +138,21 @@ class GammaPoissonPredictive:
         return np.minimum(self.mean[some] ** 2 / np.maximum(self.variance[some], 1e-300), 1e9)[..., None]
 
     def log_density(self, y: Array, table: BinTable, plugin: bool) -> Array:
-        """Poisson at the mean rate, or negative binomial."""
+        """Poisson at the mean rate, or negative binomial; −inf where the value is no count."""
+        inside = is_count(y)
+        count = np.where(inside, y, 0.0)
 
         def of(cell: Array, component: Array) -> Array:
-            at, mean = y[cell, None], self.mean[cell, component, None] * table.phi2
+            at, mean = count[cell, None], self.mean[cell, component, None] * table.phi2
             if plugin:
                 return at * np.log(mean) - mean - gammaln(at + 1.0)
             size = self._size((cell, component))
             log = gammaln(at + size) - gammaln(size) - gammaln(at + 1.0)
             return log - size * np.log1p(mean / size) + at * (np.log(mean) - np.log(size + mean))
 
-        return mixed(self._weights(), of, len(table.phi2))
+        found = mixed(self._weights(), of, len(table.phi2))
+        found[~inside] = -np.inf
+        return found
 
     def ceiling(self, y: Array, table: BinTable, limits: tuple[float, float], plugin: bool) -> Array:
         """A probability is at most 1."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from nmar.data.cells import Compressed
+from nmar.models.arguments import check_count
 from nmar.posterior.posterior import Posterior, known_or_described, mean_and_variance
 from nmar.prob.pieces import pieces
 
@@ -45,22 +46,22 @@ def recommend(posterior: Posterior, lines: Array, n: int, by: str, seen: Compres
     """
     if by not in CRITERIA:
         raise ValueError(f"by={by!r}; use one of {', '.join(map(repr, CRITERIA))}")
+    check_count("n", n, 1)
     count = len(posterior.cols)
-    if not 1 <= n <= count:
-        raise ValueError(f"n={n}; give a number from 1 to the {count} columns there are")
-    score_rows = _Scorer(posterior, by)
-    return _rank(score_rows, lines, n, count, None if seen is None else lambda some: _seen_cells(seen, some))
+    away = None if seen is None else lambda some: _seen_cells(seen, some)
+    return _rank(_Scorer(posterior, by), lines, min(n, count), count, away)
 
 
 def similar(posterior: Posterior, axis: int, lines: Array, n: int, by: str) -> tuple[Array, Array]:
-    """Positions and similarities of the lines most like each of these, best first, themselves left out.
+    """Positions and similarities of the ``n`` lines most like each of these, or of all others, best first.
 
     The similarity of two rows is the correlation, over all columns, of their expected values (or expected counts), less
     those of the average row; so it depends on nothing that the factors leave open, such as rotations and scales.
     """
+    check_count("n", n, 1)
     count = len((posterior.rows, posterior.cols)[axis])
-    if not 1 <= n < count:
-        raise ValueError(f"n={n}; give a number from 1 to the {count - 1} others there are")
+    if count == 1:
+        raise ValueError(f"there is one {('row', 'column')[axis]} only, and so no other that could be like it")
     mine, theirs = (_profile_parts(posterior, by)[k] for k in (axis, 1 - axis))
     spread = np.cov(theirs, rowvar=False, ddof=0).reshape(mine.shape[1], -1)
     value, vector = np.linalg.eigh(spread)
@@ -69,7 +70,8 @@ def similar(posterior: Posterior, axis: int, lines: Array, n: int, by: str) -> t
     if not (size > 0.0).any():
         raise ValueError(f"by={by!r}: to this model all of them are alike; choose another data model, or another by=")
     shown = (shown / np.where(size > 0.0, size, 1.0)).T
-    return _rank(lambda some: shown[:, some].T @ shown, lines, n, count, lambda some: (np.arange(len(some)), some))
+    others = min(n, count - 1)
+    return _rank(lambda some: shown[:, some].T @ shown, lines, others, count, lambda some: (np.arange(len(some)), some))
 
 
 def _profile_parts(posterior: Posterior, by: str) -> tuple[Array, Array]:

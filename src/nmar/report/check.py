@@ -16,6 +16,7 @@ from scipy.stats import kstest
 
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
+from nmar.data.split import refuse_overlap
 from nmar.fit.problem import seed_sequence
 from nmar.fit.search.starts import hidden_cells
 from nmar.fit.simulate import thrown
@@ -24,7 +25,6 @@ from nmar.posterior.posterior import Posterior
 from nmar.report.clustered import LEAST_LINES
 from nmar.report.curves import posterior_of
 from nmar.report.missingness import residuals_of, spread_trend
-from nmar.report.parts import refuse_overlap
 from nmar.report.scoring import probability_integral
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from nmar.report.clustered import Regression, clustered_regression
 from nmar.report.compare import compare
 from nmar.report.dispersion import Dispersion, double_glm
 from nmar.report.paired import PairedTest
-from nmar.report.parts import refuse_weights
+from nmar.report.parts import refuse_complete, refuse_weights
 from nmar.report.progress import progress
 from nmar.report.scoring import locate
 
@@ -277,8 +277,7 @@ def _testable(cells: Cells, folds: int, tested: int, valid: float) -> Cells:
         raise ValueError(f"{len(cells)} cells are too few for a test; at least {max(LEAST_CELLS, folds)} are needed")
     if len(cells) and np.ptp(cells.values) == 0.0:
         raise ValueError(f"all {len(cells):,} values are {cells.values[0]:g}; without spread there is nothing to test")
-    if len(cells) == cells.shape[0] * cells.shape[1]:
-        raise ValueError("no cell is missing, so that P(observed) is 1 throughout and there is nothing to test")
+    refuse_complete(cells, "test")
     return cells
 
 

@@ -10,17 +10,24 @@ import numpy as np
 
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
+from nmar.data.split import refuse_overlap
 from nmar.data.split import split as split_cells
 from nmar.report.gains import FEWEST
 from nmar.report.scoring import Array
 
-__all__ = ["Parts", "Split", "refuse_overlap", "refuse_weights"]
+__all__ = ["Parts", "Split", "refuse_complete", "refuse_weights"]
 
 
 def refuse_weights(*cells: Cells) -> None:
     """Verdicts and tests judge all held-out cells alike, and their standard errors know no weights."""
     if any(part.weights is not None for part in cells):
         raise ValueError("cells have weights, which comparisons and tests do not use; drop them: with_weights(None)")
+
+
+def refuse_complete(cells: Cells, purpose: str) -> None:
+    """Where all cells are observed there is no missingness; ``purpose`` is what was to be done with it."""
+    if len(cells) == cells.shape[0] * cells.shape[1]:
+        raise ValueError(f"no cell is missing, so that P(observed) is 1 throughout and there is nothing to {purpose}")
 
 
 class Split(NamedTuple):
@@ -57,6 +64,7 @@ class Parts:
         if not parts:
             if whole is None:
                 raise ValueError("cells is None; pass cells to split, or train= and test_cells=")
+            refuse_complete(whole, "compare")
             return cls(whole)
         if train is None or test is None:
             raise ValueError("a split of your own needs both train= and test_cells= (valid_cells= is optional)")
@@ -95,16 +103,6 @@ class Parts:
             )
         kept, stopping, held_out = split_cells(self.whole, test, valid, seed)
         return Split(kept, stopping if len(stopping) else None, held_out)
-
-
-def refuse_overlap(name: str, one: Cells, other_name: str, other: Cells) -> None:
-    """A cell that is learned from or stopped on cannot judge."""
-    common = int(np.sum(other.contains(*one.align(other.rows, other.cols, unknown="drop").positions())))
-    if common:
-        raise ValueError(
-            f"{name} and {other_name} have {common:,} of {min(len(one), len(other)):,} cells in common; a held-out"
-            f" cell must be in one part only, so take them out of {name}"
-        )
 
 
 def _ids(cells: Cells, axis: int) -> Array:

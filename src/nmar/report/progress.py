@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from nmar.models.arguments import check_count
+
 log = logging.getLogger("nmar")
 
 Watch = Callable[..., None]
@@ -22,6 +24,7 @@ def progress(verbose: int, total: int, label: str = "fitting") -> Iterator[Watch
 
     ``verbose`` 0: none. 1: a bar if standard error is a terminal. 2: a log record for every sweep as well.
     """
+    check_count("verbose", int(verbose) if isinstance(verbose, bool) else verbose, 0)
     if not verbose:
         yield None
         return

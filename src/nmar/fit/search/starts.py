@@ -19,7 +19,7 @@ from nmar.fit.loop.callbacks import Control
 from nmar.fit.loop.run import Fit, Progress, run
 from nmar.fit.loop.stop import StopRule
 from nmar.fit.options import Options
-from nmar.fit.problem import Problem, begin, seed_sequence
+from nmar.fit.problem import Problem, begin, check_valid, seed_sequence
 from nmar.kernels.spec import Kernels
 from nmar.models.context import Context, Executor, Observed
 from nmar.models.law import Law
@@ -93,7 +93,7 @@ def begin_fit(job: Job, link: Linkage, seed: Any = None, lead: int | None = None
     pattern = options.pattern_law.built(job.cells)
     if options.prior == "paper":
         pattern = pattern.as_in_paper(job.cells)
-    return begin(
+    problem = begin(
         job.cells,
         options.data.build(job.cells),
         link,
@@ -107,6 +107,9 @@ def begin_fit(job: Job, link: Linkage, seed: Any = None, lead: int | None = None
         target=options.target,
         bounds=options.bounds,
     )
+    if job.valid is not None:
+        check_valid(problem.law, link, job.valid)
+    return problem
 
 
 def first_problem(job: Job) -> Problem:

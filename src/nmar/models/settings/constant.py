@@ -41,7 +41,7 @@ class Constant:
         check_choice("family", self.family, tuple(FAMILIES))
         check_choice("prior", self.prior, ("normal-gamma", "normal"))
         if self._law.whole_dispersion:
-            check_count("trials", 0 if self.trials is None else self.trials, 1)
+            check_count("trials", self.trials, 1)
 
     @property
     def _law(self) -> Family:
