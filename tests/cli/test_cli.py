@@ -209,7 +209,7 @@ def test_no_verb_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["fit", "{train}", "-o", "x.nmar", "--data", "factorization:many"], "many"),
         (["fit", "{train}", "-o", "x.nmar", "--linkage", "wavy"], "wavy"),
         (["fit", "{train}", "-o", "x.nmar", "--linkage", "free:2"], "no parameter c"),
-        (["fit", "{train}", "-o", "x.nmar", "--linkage", "linear:0.7"], "give a number from -50 to 0.475"),
+        (["fit", "{train}", "-o", "x.nmar", "--linkage", "linear:0.7"], "below 0.5"),
         (["fit", "{train}", "-o", "x.nmar", "--linkage", "free,t=2"], "write s=8"),
         (["fit", "{train}", "-o", "x.nmar", "--linkage", "free,s=many"], "s='many' is not a number"),
         (["fit", "{train}", "-o", "x.nmar", "--trust", "much"], "--trust: invalid float or auto value: 'much'"),
