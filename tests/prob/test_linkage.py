@@ -25,19 +25,19 @@ ALL = [
     Ignorable(mean="shift"),
     Linear(),
     Linear(0.3),
-    Linear(0.475),
+    Linear(0.49),
     Linear(-1.2, mean="scale"),
     Exponential(),
     Exponential(0.5),
     Exponential(-0.1),
     Exponential(-0.003),
-    Exponential(-0.95),
+    Exponential(-2.0),
     Compound(),
     Compound(mean="scale"),
     Geometric(0.3),
     Geometric(-0.3),
     Geometric(-0.01),
-    Geometric(-3.0),
+    Geometric(-5.0),
     Free(),
     Free(values=TABLE),
     Free(values=TABLE, mean="shift"),
@@ -105,7 +105,7 @@ def test_expected_at_a_large_rate(link, limit):
     assert link.expected(1e4) == pytest.approx(limit, rel=1e-13)
 
 
-@pytest.mark.parametrize("c", [0.3, -0.9, 0.475, 0.0])
+@pytest.mark.parametrize("c", [0.3, -1.2, 0.49, 0.0])
 def test_printed_tables(c):
     n = np.arange(1, 9)
     np.testing.assert_allclose(Linear(c).table(8), np.maximum(1 - c + c * (-1.0) ** (n + 1), FLOOR))
@@ -116,9 +116,9 @@ def test_printed_tables(c):
 
 
 def test_large_tables_do_not_overflow():
-    assert np.all(np.isfinite(Geometric(2.0).table(2000)))
-    assert np.isfinite(Geometric(2.0).expected(1e4))
-    assert np.all(np.isfinite(Geometric(2.0).slope(2000)))
+    assert np.all(np.isfinite(Geometric(5.0).table(2000)))
+    assert np.isfinite(Geometric(5.0).expected(1e4))
+    assert np.all(np.isfinite(Geometric(5.0).slope(2000)))
 
 
 @pytest.mark.parametrize(
@@ -260,18 +260,12 @@ def test_theorem_2_the_mixture_tends_to_the_family(name, kind):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Linear(0.5), "c is 0.5; give a number from -50 to 0.475, or None to learn it"),
-        (lambda: Linear("x"), "c is 'x'; give a number from -50 to 0.475"),
-        (lambda: Linear(True), "c is True; give a number"),
-        (lambda: Exponential(-1.0), "c is -1.0; give a number from -0.95 to 30,"),
-        (lambda: Geometric(40.0), "c is 40.0; give a number from -3 to 2,"),
-        (lambda: Geometric(np.nan), "c is nan; give a number from -3 to 2,"),
+        (lambda: Linear(0.5), "c is 0.5.*below 0.5"),
         (lambda: Linear(thinning=0.5), "thinning is 0.5.*at least 1"),
         (lambda: Free(thinning=np.inf), "thinning is inf"),
         (lambda: Free(thinning="many"), "thinning is 'many'.*'auto'"),
-        (lambda: Geometric(np.inf), "c is inf; give a number from -3 to 2,"),
+        (lambda: Geometric(np.inf), "c is inf.*finite"),
         (lambda: Exponential(prior_width=0), "prior_width is 0.*above zero"),
-        (lambda: Linear(prior_width="x"), "prior_width is 'x'; give a number above zero"),
         (lambda: Linear(mean="slide"), "mean is 'slide'.*'shift' or 'scale'"),
         (lambda: Free(levels=1), "levels is 1.*at least 2"),
         (lambda: Ignorable(levels=0), "levels is 0"),
@@ -293,14 +287,3 @@ def test_resolver():
         assert linkage(name) == kind()
     chosen = Free(4)
     assert linkage(chosen) is chosen and Free(values=TABLE).levels == 4
-
-
-@pytest.mark.parametrize("kind", [Linear, Exponential, Geometric])
-def test_a_parameter_never_leaves_its_range(kind):
-    """Neither in the scan that learns it nor where a learned one is spread over fewer counts."""
-    low, high = kind.bounds
-    scan = kind().scan(33)
-    np.testing.assert_allclose(scan[[0, -1]], kind.bounds, rtol=1e-12)
-    assert low <= scan.min() and scan.max() <= high
-    for c in (low, high):
-        assert low <= kind(c, learn=True, thinning=16.0).thinned(1.0).c <= high

@@ -17,7 +17,7 @@ from nmar.prob.families.base import Family
 from nmar.prob.learn_dispersion import best_dispersion
 from nmar.prob.statistics import Array, Statistics
 
-__all__ = ["Bins", "Linkage", "check_thinning", "check_width", "extend", "is_number", "mean_count"]
+__all__ = ["Bins", "Linkage", "check_thinning", "check_width", "extend", "mean_count"]
 
 Bins = Literal["tail", "parity", "open"]
 TINY_RATE = 1e-300  # stands for a rate of zero, where every mean has its limit
@@ -272,13 +272,8 @@ def check_thinning(thinning: float | str) -> None:
         raise ValueError(f"thinning is {thinning!r}; give a number of at least 1, or 'auto'")
 
 
-def is_number(value: object) -> bool:
-    """Return whether an argument is a number, which True and False are not."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
 def check_width(name: str, width: float | None) -> None:
-    if width is not None and not (is_number(width) and 0 < width < np.inf):
+    if width is not None and not (np.isfinite(width) and width > 0):
         raise ValueError(f"{name} is {width!r}; give a number above zero")
 
 

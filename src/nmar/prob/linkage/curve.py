@@ -10,7 +10,7 @@ import numpy as np
 
 from nmar.prob.families.base import Family
 from nmar.prob.learn_linkage import learn_curve
-from nmar.prob.linkage.base import Linkage, check_width, is_number
+from nmar.prob.linkage.base import Linkage, check_width
 from nmar.prob.statistics import Array, Statistics
 
 FLOOR = 0.05  # smallest value of a parametric table
@@ -23,7 +23,7 @@ class Curve(Linkage, ABC):
     Attributes
     ----------
     c : float or None
-        None: learned; a number, within ``bounds``: fixed, or the starting value if ``learn=True``.
+        None: learned; a number: fixed, or the starting value if ``learn=True``.
     prior_width : float
         Standard deviation of the normal prior of a learned c.
     """
@@ -35,9 +35,8 @@ class Curve(Linkage, ABC):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_width("prior_width", self.prior_width)
-        low, high = self.bounds
-        if self.c is not None and not (is_number(self.c) and low <= self.c <= high):
-            raise ValueError(f"c is {self.c!r}; give a number from {low:g} to {high:g}, or None to learn it")
+        if self.c is not None and not np.isfinite(self.c):
+            raise ValueError(f"c is {self.c!r}; give a finite number, or None to learn it")
 
     @property
     def learned(self) -> bool:
@@ -48,7 +47,7 @@ class Curve(Linkage, ABC):
         new = super().thinned(thinning)
         if self.c is None or not self.learn or not self.by_count:
             return new
-        return replace(new, c=float(np.clip(self.c * self.events / new.events, *self.bounds)))
+        return replace(new, c=self.c * self.events / new.events)
 
     @property
     def parameter(self) -> float:
@@ -81,8 +80,7 @@ class Curve(Linkage, ABC):
     def scan(self, points: int) -> Array:
         """Return values of c between the bounds, denser near 0: spaced evenly in asinh(10 c)."""
         low, high = np.arcsinh(10.0 * np.array(self.bounds))
-        # clipped, for rounding must not lead out of the bounds
-        return np.clip(np.sinh(np.linspace(low, high, points)) / 10.0, *self.bounds)
+        return np.sinh(np.linspace(low, high, points)) / 10.0
 
     @abstractmethod
     def slope(self, size: int | None = None) -> Array:

@@ -20,8 +20,7 @@ class Exponential(Curve):
     Parameters
     ----------
     c : float or None
-        The parameter, from -0.95 to 30; 0 is ignorable. None: learned; a number: fixed, or where to start if
-        ``learn=True``.
+        The parameter; 0 is ignorable. None: learned; a number: fixed, or where to start if ``learn=True``.
     mean : {None, "shift", "scale"}
         For the Gaussian: which table of the mean is learned beside that of the spread, a shift or a factor; None: none.
     levels : int

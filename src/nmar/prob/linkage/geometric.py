@@ -21,8 +21,7 @@ class Geometric(Curve):
     Parameters
     ----------
     c : float or None
-        The parameter, from -3 to 2; 0 is ignorable. None: learned; a number: fixed, or where to start if
-        ``learn=True``.
+        The parameter; 0 is ignorable. None: learned; a number: fixed, or where to start if ``learn=True``.
     mean : {None, "shift", "scale"}
         For the Gaussian: which table of the mean is learned beside that of the spread, a shift or a factor; None: none.
     levels : int

@@ -19,8 +19,7 @@ class Linear(Curve):
     Parameters
     ----------
     c : float or None
-        The parameter, from -50 to 0.475; 0 is ignorable. None: learned; a number: fixed, or where to start if
-        ``learn=True``.
+        The parameter; 0 is ignorable. None: learned; a number: fixed, or where to start if ``learn=True``.
     mean : {None, "shift", "scale"}
         For the Gaussian: which table of the mean is learned beside that of the spread, a shift or a factor; None: none.
     levels : int
@@ -45,6 +44,11 @@ class Linear(Curve):
     name: ClassVar[str] = "linear"
     by_count: ClassVar[bool] = False
     bounds: ClassVar[tuple[float, float]] = (-50.0, 0.475)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.c is not None and self.c >= 0.5:
+            raise ValueError(f"c is {self.c!r}; the linear linkage needs c below 0.5, so that 1 - 2c > 0")
 
     @property
     def bins(self) -> Bins:
