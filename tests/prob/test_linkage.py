@@ -287,3 +287,12 @@ def test_resolver():
         assert linkage(name) == kind()
     chosen = Free(4)
     assert linkage(chosen) is chosen and Free(values=TABLE).levels == 4
+
+
+@pytest.mark.parametrize("c", ["x", True, np.nan, np.inf])
+def test_a_parameter_is_a_finite_number(c):
+    for kind in (Linear, Exponential, Geometric):
+        with pytest.raises(ValueError, match="give a finite number, or None to learn it"):
+            kind(c)
+    with pytest.raises(ValueError, match="prior_width is 'x'"):
+        Linear(prior_width="x")

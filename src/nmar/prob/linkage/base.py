@@ -17,7 +17,7 @@ from nmar.prob.families.base import Family
 from nmar.prob.learn_dispersion import best_dispersion
 from nmar.prob.statistics import Array, Statistics
 
-__all__ = ["Bins", "Linkage", "check_thinning", "check_width", "extend", "mean_count"]
+__all__ = ["Bins", "Linkage", "check_thinning", "check_width", "extend", "is_finite_number", "mean_count"]
 
 Bins = Literal["tail", "parity", "open"]
 TINY_RATE = 1e-300  # stands for a rate of zero, where every mean has its limit
@@ -272,8 +272,14 @@ def check_thinning(thinning: float | str) -> None:
         raise ValueError(f"thinning is {thinning!r}; give a number of at least 1, or 'auto'")
 
 
+def is_finite_number(value: object) -> bool:
+    """Return whether an argument is a finite number, which True and False are not."""
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return number and bool(np.isfinite(value))  # type: ignore[call-overload]
+
+
 def check_width(name: str, width: float | None) -> None:
-    if width is not None and not (np.isfinite(width) and width > 0):
+    if width is not None and not (is_finite_number(width) and width > 0):
         raise ValueError(f"{name} is {width!r}; give a number above zero")
 
 

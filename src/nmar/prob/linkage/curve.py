@@ -10,7 +10,7 @@ import numpy as np
 
 from nmar.prob.families.base import Family
 from nmar.prob.learn_linkage import learn_curve
-from nmar.prob.linkage.base import Linkage, check_width
+from nmar.prob.linkage.base import Linkage, check_width, is_finite_number
 from nmar.prob.statistics import Array, Statistics
 
 FLOOR = 0.05  # smallest value of a parametric table
@@ -35,7 +35,7 @@ class Curve(Linkage, ABC):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_width("prior_width", self.prior_width)
-        if self.c is not None and not np.isfinite(self.c):
+        if self.c is not None and not is_finite_number(self.c):
             raise ValueError(f"c is {self.c!r}; give a finite number, or None to learn it")
 
     @property
