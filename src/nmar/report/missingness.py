@@ -180,7 +180,7 @@ def missingness_test(
     tested : how many of them are held out and tested, each with a fit of its own; None: three, or all of fewer. More
         find weaker links, and also what little is wrong with the variances that the model expects
     paired : also fit the coupled model and its three controls, to as many splits, and test the one against the best of
-        the others on held-out cells (:func:`nmar.compare`): what modelling it is worth. Slower, and weaker on small tables
+        the others on held-out cells (:func:`nmar.compare`): what modelling it is worth. Slow, and weak on small tables
     valid : share of the cells on which a fit is stopped; 0: it runs until its bound settles
     max_iter, n_jobs, backend, verbose : as in :class:`nmar.CCPF`
 
