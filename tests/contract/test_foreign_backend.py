@@ -26,6 +26,8 @@ from nmar.models.state import map_arrays
 from nmar.prob.arrays import is_array
 from nmar.prob.linkage import linkage
 
+pytestmark = pytest.mark.slow  # see CONTRIBUTING.md
+
 ROWS, COLS = 30, 40
 COVARIATES = np.random.default_rng(3).normal(size=(COLS, 2))
 ROW_COVARIATES = np.random.default_rng(5).normal(size=(ROWS, 2))

@@ -13,6 +13,8 @@ import nmar
 from nmar.fit.solvers.entrywise import Entrywise
 from nmar.fit.solvers.schedule import Minibatch
 
+pytestmark = pytest.mark.slow  # see CONTRIBUTING.md
+
 SHAPE = (16, 11)
 RNG = np.random.default_rng(5)
 ROW_FEATURES, COL_FEATURES = RNG.normal(size=(SHAPE[0], 2)), RNG.normal(size=(SHAPE[1], 2))

@@ -19,6 +19,8 @@ from nmar.models.missingness import Pattern
 from nmar.models.state import Side, State, join
 from nmar.prob.linkage import Ignorable
 
+pytestmark = pytest.mark.slow  # see CONTRIBUTING.md
+
 SWEEPS = 5
 models = pytest.mark.parametrize("model", MODELS)
 backends = pytest.mark.parametrize("backend", ["numba", "reference"])
