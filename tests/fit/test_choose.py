@@ -10,6 +10,7 @@ from nmar.fit.train import train
 
 FALLING = tuple(np.exp(-2.5 * np.linspace(0.0, 1.0, 15)))
 SETTINGS = {"factors": 3, "max_iter": 40, "random_state": 0, "n_jobs": 1}
+COUPLED = {**SETTINGS, "linkage": nmar.Free(thinning=16, tail=2), "trust": "auto"}
 
 
 @pytest.fixture(scope="module")
@@ -42,21 +43,25 @@ def test_thinning_is_recovered_within_a_factor_of_two(coupled):
 @pytest.mark.slow
 def test_trust_is_full_where_the_pattern_informs_and_none_where_it_cannot(coupled, at_random):
     for cells, trust in ((coupled[0], 1.0), (at_random, 0.0)):
-        model = nmar.CCPF(nmar.Factorization(2), **SETTINGS).fit(cells)
+        model = nmar.CCPF(nmar.Factorization(2), **COUPLED).fit(cells)
         assert model.trust_ == trust
         tried = [choice for choice in model.choices_ if choice.setting == "trust"]
         assert tried[0].value == trust and tried[0].behind == 0.0
         assert [c.score for c in tried] == sorted((c.score for c in tried), reverse=True)
 
 
-def test_a_plain_fit_has_a_thinned_table_with_a_tail(coupled):
+def test_a_plain_fit_has_noise_by_row_and_column_and_couples_counts(coupled):
     model = nmar.CCPF(nmar.Factorization(2), **SETTINGS).fit(coupled[0])
-    assert model.linkage_.thinning == 16.0 and len(model.linkage_.tail_table) == 2
+    assert model.linkage_.name == "ignorable" and model.choices_ == ()
+    assert len(model.row_noise_.level) == 160 and model.posterior_.state.shared.noise.freedom > 0.0
     assert nmar.CCPF(nmar.PatternOnly(), factors=2, max_iter=2).fit(coupled[0]).linkage_.name == "ignorable"
+    counts = coupled[0].with_values(np.round(np.abs(coupled[0].values)))
+    poisson = nmar.CCPF(nmar.Factorization(2, family="poisson"), trust=1.0, starts=1, factors=2, max_iter=2).fit(counts)
+    assert poisson.linkage_.thinning == 16.0
 
 
 def test_choosing_counts_as_time_and_sweeps_are_those_that_were_best(coupled):
-    model = nmar.CCPF(nmar.Factorization(2), **SETTINGS).fit(coupled[0])
+    model = nmar.CCPF(nmar.Factorization(2), **COUPLED).fit(coupled[0])
     apart = np.diff(model.seconds_trace_)
     assert model.seconds_trace_[0] > 3.0 * np.median(apart)  # the sweeps of the choice went before
     assert model.n_iter_ < SETTINGS["max_iter"] and model.stop_reason_ == "chosen"
@@ -64,7 +69,7 @@ def test_choosing_counts_as_time_and_sweeps_are_those_that_were_best(coupled):
 
 @pytest.mark.slow
 def test_resumed_fit_keeps_what_was_chosen(coupled, tmp_path):
-    settings = {**SETTINGS, "factors": "auto"}
+    settings = {**COUPLED, "factors": "auto"}
     whole = nmar.CCPF(nmar.Factorization(2), **settings).fit(coupled[0])
     for stop in (True, None):
         called = [] if stop is None else [lambda record: record.iteration == 3]

@@ -156,7 +156,8 @@ def test_settings_that_need_all_cells_are_refused_by_name(tmp_path):
 def test_defaults_are_settled_without_held_out_cells(tmp_path):
     found = nmar.CCPF(nmar.Factorization(2), factors=3, max_iter=2, random_state=0)
     found.fit(on_disk(cells_for("full"), tmp_path / "d"))
-    assert found.trust_ == 1.0 and found.choices_ == () and found.linkage_.events == 16.0
+    assert found.trust_ == 1.0 and found.choices_ == () and found.linkage_.name == "ignorable"
+    assert len(found.row_noise_.level) == found.posterior_.rows.size
 
 
 def test_a_fit_that_needs_more_memory_than_allowed_says_so(tmp_path):

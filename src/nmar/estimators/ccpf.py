@@ -71,9 +71,10 @@ class CCPF(
     data : data model, default ``Factorization(10)``
         What generates the values.
     linkage : str, linkage or None, default None
-        How the dispersion of a value depends on the latent count of its cell. None: what measured best, a free table of
-        thinned counts with a tail beside it, ``Free(thinning=16, tail=2)``; where there is nothing to link, the
-        ignorable one. "auto" chooses among the linkages by validation.
+        How the dispersion of a value depends on the latent count of its cell. None: for Gaussian values not at all,
+        because noise by row and column with a tail measured better than every linkage; for counts and other families,
+        and with stochastic solvers, a free table of thinned counts, ``Free(thinning=16, tail=2)``. "auto" chooses among
+        the linkages by validation.
     factors : int or "auto", default 10
         Components of the missingness pattern (the paper's K). "auto" chooses by held-out likelihood.
     solver : {"batch", "minibatch", "entrywise"}, :class:`nmar.Minibatch` or :class:`nmar.Entrywise`, default 'batch'
@@ -111,6 +112,13 @@ class CCPF(
     trust : float from 0 to 1, "auto" or None, default None
         How far the pattern is believed. 1 is the coupled model, 0 the blind control. "auto" chooses by held-out
         likelihood; so does None where no linkage was named (and the solver is "batch"), else it is 1.
+    noise : {"rows+cols", "rows", "cols", "constant"} or None, default None
+        Which lines have noise levels of their own. Values scatter more in some rows and columns than in others; the
+        levels are learned, and where they do not differ they stay alike. None: "rows+cols" for Gaussian values where no
+        linkage is named and the solver is "batch", else "constant".
+    tail : bool, float or None, default None
+        Whether values have a Student tail instead of a normal one. A number gives its degrees of freedom, True learns
+        them. It needs ``linkage="ignorable"`` or none. None: True where ``noise=None`` is "rows+cols".
     target : {"observed", "all"}, default 'observed'
         Which cells predictions are about. "observed": values given that they are observed. "all": values of all cells,
         whether anybody chose to observe them or not; training cells then count by the inverse of their P(observed),
@@ -142,6 +150,8 @@ class CCPF(
     choices_ : what was tried for each setting left to "auto", best first, with the distance to the best and its
         standard error
     trust_ : the trust in the pattern
+    row_noise_, col_noise_ : how far the values of each row and column scatter: ``ids``, ``level``, ``sd``,
+        ``noisiest(n)``
     effective_cells_ : with ``target="all"``, how many cells of equal weight would tell as much as the weighted ones
     row_factors_, col_factors_ : factors of the values with standard deviations: ``mean``, ``sd``, ``frame()`` and, the
         lines that stand out in each, ``top(n)``; ``row_pattern_``, ``col_pattern_`` of the missingness pattern
@@ -179,6 +189,8 @@ class CCPF(
         max_time: float | None = None,
         patience: int = 10,
         trust: float | Literal["auto"] | None = None,
+        noise: Literal["rows+cols", "rows", "cols", "constant"] | None = None,
+        tail: bool | float | None = None,
         target: Literal["observed", "all"] = "observed",
         propensity: Any = None,
         bounds: Bounds = None,
@@ -202,6 +214,8 @@ class CCPF(
         self.max_time = max_time
         self.patience = patience
         self.trust = trust
+        self.noise = noise
+        self.tail = tail
         self.target = target
         self.propensity = propensity
         self.bounds = bounds

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import polygamma
 
 from nmar.models.bilinear import Bilinear
 from nmar.models.cluster_prior import Assignment
@@ -34,11 +35,54 @@ class Coefficients:
     sd: Array
 
 
+@dataclass(frozen=True, eq=False)
+class NoiseLevels:
+    """How far the values of each row, or column, scatter.
+
+    Attributes
+    ----------
+    ids : array of shape (n,)
+        Ids of the rows or columns.
+    level : array of shape (n,)
+        Standard deviation of the noise of each one, in units of the values, where the other axis has its average
+        noise.
+    sd : array of shape (n,)
+        Posterior standard deviation of ``level``.
+    """
+
+    ids: Array
+    level: Array
+    sd: Array
+
+    def noisiest(self, n: int = 5) -> Array:
+        """Ids of the ``n`` noisiest rows or columns, the noisiest first."""
+        return self.ids[np.argsort(-self.level, kind="stable")[:n]]
+
+
 class Learned:
     """Attributes that exist for some data models only; asking for another is an AttributeError that says which."""
 
     data: Any
     _fitted: Callable[[], Posterior]
+
+    @property
+    def row_noise_(self) -> NoiseLevels:
+        """Noise of each row (``noise="rows+cols"`` or ``"rows"``)."""
+        return self._noise(0)
+
+    @property
+    def col_noise_(self) -> NoiseLevels:
+        """Noise of each column (``noise="rows+cols"`` or ``"cols"``)."""
+        return self._noise(1)
+
+    def _noise(self, axis: int) -> NoiseLevels:
+        known = self._fitted()
+        levels, name = known.state.sides[axis].noise, ("row", "col")[axis]
+        if levels is None:
+            raise AttributeError(f"{name}_noise_ exists for fits with noise='rows+cols' or noise='{name}s' only")
+        spread = np.sqrt(known.dispersion / np.asarray(levels.mean, np.float64))
+        unsure = 0.5 * np.sqrt(polygamma(1, np.asarray(levels.alpha, np.float64)))
+        return NoiseLevels((known.rows, known.cols)[axis].ids, spread, spread * unsure)
 
     @property
     def responsibilities_(self) -> Array:

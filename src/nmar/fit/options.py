@@ -14,6 +14,8 @@ from nmar.fit.solvers.entrywise import Entrywise
 from nmar.fit.solvers.schedule import Minibatch
 from nmar.models.arguments import check_choice, check_count, check_share
 from nmar.models.missingness import SHAPE, Pattern
+from nmar.models.noise import FREEDOM, Noise
+from nmar.models.protocol import DataModel
 from nmar.models.settings import Factorization, PatternOnly, Settings
 from nmar.posterior.store import register
 from nmar.prob.families import family
@@ -21,20 +23,30 @@ from nmar.prob.linkage import Free, Ignorable, Linkage, linkage
 from nmar.prob.twostage import Quadratic
 
 PRIORS = ("robust", "paper", "learned")
+NOISES = ("constant", "rows", "cols", "rows+cols")
 SOLVERS = ("batch", "minibatch", "entrywise")
 
 for _solver in (Minibatch, Entrywise):  # a saved model names its solver
     register(_solver)
 
 
-def recommended(data: Settings) -> Linkage:
-    """The linkage of a fit that is told none: a thinned free table with a tail beside it (docs/experiments/verdict.md).
+def recommended(data: Any) -> Linkage:
+    """The linkage that couples best: a thinned free table with a tail beside it (docs/experiments/verdict.md).
 
     Where there are no values, or trials that a table would make fractions of, it is the ignorable one.
     """
     named = getattr(data, "family", None)
     whole = named is not None and family(named).whole_dispersion
     return Ignorable() if whole or isinstance(data, PatternOnly) else Free(thinning=16.0, tail=2)
+
+
+def plain_linkage(data: Any, solver: Any) -> Linkage:
+    """The linkage of a fit that is told none (docs/experiments/noise.md).
+
+    Gaussian values fitted by coordinate ascent have noise by row and column instead of a linkage.
+    """
+    location = family(getattr(data, "family", "gaussian")).location
+    return Ignorable() if location and solver == "batch" else recommended(data)
 
 
 def usual_tol(data: Settings) -> float:
@@ -64,6 +76,8 @@ class Options:
     propensity : P(observed) of the training cells where the target is all cells; None: from the pattern
     bounds : range of the values that predictions keep to, or "auto"
     pattern : law of the pattern, with covariates or another prior shape, and the factors above; None: as usual
+    noise : "constant", "rows", "cols", "rows+cols", or None: the last where the model can have it
+    tail : whether values have a Student tail, its degrees of freedom, or None: where the model can have one
     """
 
     data: Settings = field(default_factory=Factorization)
@@ -83,6 +97,8 @@ class Options:
     propensity: Any = None
     bounds: Any = None
     pattern: Pattern | None = None
+    noise: str | None = None
+    tail: bool | float | None = None
     memory: Any = None  # bytes a fit of cells on disk may need, or None
     executor: Any = None  # where block tasks run; None: in threads of this process
 
@@ -108,9 +124,12 @@ class Options:
         if settings["tol"] is None:
             settings["tol"] = usual_tol(data)
         stop = StopRule(**{name: settings.pop(name) for name in ("max_iter", "tol", "patience", "max_time")})
+        link = plain_linkage(data, settings["solver"]) if named is None else named
         if trust is None:
             trust = "auto" if named is None and settings["solver"] == "batch" else 1.0
-        link = recommended(data) if named is None else named
+        if named is not None:
+            settings["noise"] = settings["noise"] or "constant"
+            settings["tail"] = bool(settings["tail"]) if settings["tail"] is None else settings["tail"]
         return cls(data=data, linkage=link, trust=trust, stop=stop, seed=settings.pop("random_state"), **settings)
 
     def __post_init__(self) -> None:
@@ -136,6 +155,7 @@ class Options:
             )
         check_choice("dtype", self.dtype, ("float64", "float32"))
         check_choice("target", self.target, ("observed", "all"))
+        self._check_noise()
         if self.propensity is not None and self.target != "all":
             raise ValueError("propensity is for target='all'; predictions for observed cells need none")
         if not (isinstance(self.stop.tol, int | float | np.number) and 0 <= self.stop.tol < np.inf):
@@ -150,6 +170,48 @@ class Options:
             raise ValueError(
                 f"data={self.data!r} is not a data model; use nmar.Factorization(10) or another of nmar's models"
             )
+
+    def _check_noise(self) -> None:
+        """Noise and tail by themselves; :meth:`noise_law` looks at the model."""
+        if self.noise is not None:
+            check_choice("noise", self.noise, NOISES)
+        if self.tail is None or isinstance(self.tail, bool | np.bool_):
+            return
+        if not (isinstance(self.tail, int | float | np.number) and 0 < self.tail < np.inf):
+            raise ValueError(f"tail={self.tail!r}; give True, False, None or degrees of freedom above 0")
+
+    def noise_law(self, data: DataModel, link: Linkage) -> Noise | None:
+        """What is learned of the noise of this data model's values under this linkage; None: one dispersion for all."""
+        reason = self._no_noise(data, link)
+        if reason and (self.noise not in (None, "constant") or self.tail):
+            asked = f"noise={self.noise!r}" if self.noise not in (None, "constant") else f"tail={self.tail!r}"
+            raise ValueError(f"{asked}: {reason}; use noise='constant' and tail=False")
+        if reason:
+            return None
+        where = "rows+cols" if self.noise is None else self.noise
+        single = link.size == 1 and not self.tail_only
+        if self.tail and not single:
+            raise ValueError(f"tail={self.tail!r} needs linkage='ignorable', not {link.name!r}; use tail=False")
+        tail = single if self.tail is None else self.tail
+        if where == "constant" and not tail:
+            return None
+        given = not isinstance(tail, bool | np.bool_)
+        freedom = float(tail) if given else FREEDOM if tail else 0.0
+        return Noise(("rows" in where, "cols" in where), freedom=freedom, learns_freedom=bool(tail) and not given)
+
+    def _no_noise(self, data: DataModel, link: Linkage) -> str | None:
+        """Why values of this model cannot differ in noise, or None."""
+        if not data.has_values:
+            return "the model has no values"
+        if not family(data.family).location:
+            return f"the {data.family} family has no free dispersion by row and column, only the gaussian has"
+        if link.mean is not None:
+            return f"the linkage moves the mean (mean={link.mean!r}), which noise by row and column does not support"
+        if data.keeps_moments:
+            return f"{type(data).__name__} has a posterior of its own for the dispersion"
+        if self.method is not None:
+            return f"solver={self.solver!r} learns one dispersion for all cells"
+        return None
 
     def _check_prior(self) -> None:
         """The prior of the pattern: one way to say it, and one that the solver can follow."""

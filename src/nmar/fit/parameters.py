@@ -66,6 +66,13 @@ def _bounds(text: str) -> Any:
 _bounds.__name__ = "auto, or low,high[,step],"  # argparse names it where a text is refused
 
 
+def _tail(text: str) -> Any:
+    return {"true": True, "false": False}[text.lower()] if text.lower() in ("true", "false") else float(text)
+
+
+_tail.__name__ = "true, false or a number,"  # argparse names it where a text is refused
+
+
 PARAMETERS: dict[str, Parameter] = {
     one.name: one
     for one in (
@@ -80,10 +87,11 @@ PARAMETERS: dict[str, Parameter] = {
             "linkage",
             None,
             "str, linkage or None, default None",
-            "How the dispersion of a value depends on the latent count of its cell. None: what measured best, a free "
-            "table of thinned counts with a tail beside it, ``Free(thinning=16, tail=2)``; where there is nothing to "
-            'link, the ignorable one. "auto" chooses among the linkages by validation.',
-            usual="free+tail,s=16",
+            "How the dispersion of a value depends on the latent count of its cell. None: for Gaussian values not at "
+            "all, because noise by row and column with a tail measured better than every linkage; for counts and other "
+            "families, and with stochastic solvers, a free table of thinned counts, ``Free(thinning=16, tail=2)``. "
+            '"auto" chooses among the linkages by validation.',
+            usual="ignorable for Gaussian values",
         ),
         Parameter(
             "factors",
@@ -203,6 +211,25 @@ PARAMETERS: dict[str, Parameter] = {
             'likelihood; so does None where no linkage was named (and the solver is "batch"), else it is 1.',
             read=_number_or_auto(float),
             usual="auto where no linkage is named, else 1",
+        ),
+        Parameter(
+            "noise",
+            None,
+            '{"rows+cols", "rows", "cols", "constant"} or None, default None',
+            "Which lines have noise levels of their own. Values scatter more in some rows and columns than in others; "
+            'the levels are learned, and where they do not differ they stay alike. None: "rows+cols" for Gaussian '
+            'values where no linkage is named and the solver is "batch", else "constant".',
+            choices=("rows+cols", "rows", "cols", "constant"),
+            usual="rows+cols where no linkage is named",
+        ),
+        Parameter(
+            "tail",
+            None,
+            "bool, float or None, default None",
+            "Whether values have a Student tail instead of a normal one. A number gives its degrees of freedom, True "
+            'learns them. It needs ``linkage="ignorable"`` or none. None: True where ``noise=None`` is "rows+cols".',
+            read=_tail,
+            usual="true where no linkage is named",
         ),
         Parameter(
             "target",

@@ -13,6 +13,7 @@ from nmar.data.cells import Cells
 from nmar.models.context import Observed
 from nmar.models.law import Law
 from nmar.models.missingness import Pattern, PatternSide
+from nmar.models.noise import Noise
 from nmar.models.pattern_covariates import DesignedPattern, PatternEffects, first_effects
 from nmar.models.protocol import DataModel
 from nmar.models.state import Shared, Side, State, map_arrays
@@ -105,6 +106,7 @@ def begin(
     lead: int | None = None,
     target: str = "observed",
     bounds: Bounds = None,
+    noise: Noise | None = None,
 ) -> Problem:
     """Assemble a fit: streams of random numbers for the two models are separate, so neither moves the other."""
     lead = leading_axis(cells) if lead is None else lead
@@ -119,7 +121,8 @@ def begin(
     for_pattern, for_data = (np.random.default_rng(s) for s in seed_sequence(seed).spawn(2))
     patterns, effects = first_pattern(cells, pattern, lead, for_pattern)
     start = data.init(observed.cells, lead, for_data)
-    sides = (Side(patterns[0], start.rows), Side(patterns[1], start.cols))
+    levels = [None if noise is None else noise.start(axis, size) for axis, size in enumerate(cells.shape)]
+    sides = (Side(patterns[0], start.rows, levels[0]), Side(patterns[1], start.cols, levels[1]))
     spread = float(np.sqrt(observed.cells.by(lead).variance())) or 1.0
     shared = Shared(
         dispersion=first_dispersion(law, observed.cells),
@@ -130,6 +133,7 @@ def begin(
         scale=units.scale,
         shapes=(pattern.shape, pattern.shape) if pattern.learns else None,
         effects=effects,
+        noise=noise,
     )
     return Problem(law, observed, State((cast(sides[0], dtype), cast(sides[1], dtype)), shared))
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp, psi
 
 from nmar.kernels.layout import (
     SideView,
@@ -31,12 +31,14 @@ from nmar.kernels.spec import (
     KNOWN,
     LOCATION,
     NATURAL,
+    NO_NOISE,
     NO_VALUES,
     OPEN,
     CellLaw,
     Expectation,
     GammaTable,
     GammaUpdate,
+    LineNoise,
     Lines,
     NormalLines,
     NormalPrior,
@@ -112,9 +114,27 @@ def _own(cell_law: CellLaw, lines: Lines, first: Array) -> Array:
     return _weight(lines) * y * first if cell_law.form == NATURAL else np.zeros(len(y))
 
 
+def _student(cell_law: CellLaw, basis: Array) -> tuple[Array, Array, Array]:
+    """log p under the Student tail less that of the normal, E[ω] and E[log ω] of each cell (theory.md, Noise)."""
+    nu, weight = cell_law.tail, basis[0]
+    x = -2.0 * cell_law.slopes[1, 0] * basis[1] / np.where(weight > 0.0, weight, 1.0)
+    constant = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * np.log(0.5 * nu)
+    gain = constant + 0.5 * x - 0.5 * (nu + 1.0) * np.log1p(x / nu)
+    return weight * gain, (nu + 1.0) / (nu + x), psi(0.5 * (nu + 1.0)) - np.log(0.5 * (nu + x))
+
+
+def _noise(cell_law: CellLaw, lines: Lines, basis: Array) -> Array:
+    """What the noise of rows and columns and the tail multiply the weight of each cell by: E[λ] E[ρ] E[ω]."""
+    precision = lines.precision if lines.precision.size else np.ones(len(lines.indices))
+    return precision * _student(cell_law, basis)[1] if cell_law.tail else precision
+
+
 def _log_density(lines: Lines, cell_law: CellLaw, first: Array, second: Array) -> Array:
     """f of every cell and bin (cells, bins)."""
-    density = _basis(cell_law, lines, first, second).T @ cell_law.slopes + _own(cell_law, lines, first)[:, None]
+    basis = _basis(cell_law, lines, first, second)
+    density = basis.T @ cell_law.slopes + _own(cell_law, lines, first)[:, None]
+    if cell_law.tail:
+        density = density + _student(cell_law, basis)[0][:, None]
     if not len(cell_law.by_value):
         return density
     return density + _weight(lines)[:, None] * cell_law.by_value[lines.group]
@@ -167,9 +187,11 @@ def _count_posterior(
     return found, not np.all(counts.complete(log_rate, found.log_z, ceiling, size, cell_law.thinning))
 
 
-def _weights(cell_law: CellLaw, q: Array, lines: Lines) -> tuple[Array, Array]:
+def _weights(cell_law: CellLaw, q: Array, lines: Lines, basis: Array) -> tuple[Array, Array]:
     """What crosses to the data model: weights of ``first`` and of ``second`` (theory.md, Crossing)."""
     y, weight = lines.values.astype(np.float64), _weight(lines)
+    if cell_law.form == LOCATION:
+        weight = weight * _noise(cell_law, lines, basis)
     quadratic = weight * (q @ cell_law.quadratic)  # ω = E[φ1²/φ2] E[1/σ²] (errata F2), or κE[φ] (F4)
     if cell_law.form == LOCATION:
         return weight * (y * (q @ cell_law.linear) - q @ cell_law.shift), quadratic  # ωt
@@ -179,8 +201,9 @@ def _weights(cell_law: CellLaw, q: Array, lines: Lines) -> tuple[Array, Array]:
 def weigh(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> Expectation:
     """E-step with the weights of single cells; see spec.py."""
     found = expect(lines, mine, theirs, cell_law)
-    first, _ = moments(lines, mine, theirs, cell_law)
-    linear, quadratic = _weights(cell_law, found.probability, lines)
+    first, second = moments(lines, mine, theirs, cell_law)
+    basis = _basis(cell_law, lines, first, second)
+    linear, quadratic = _weights(cell_law, found.probability, lines, basis)
     if lines.offset.size:
         linear, first = linear - quadratic * lines.offset, first - lines.offset
     return found._replace(cellwise=np.stack([linear, quadratic, first]))
@@ -201,7 +224,9 @@ def expect(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) ->
         log_z = log_z - (0.0 if cell_law.kind == KNOWN else cell_law.log_norm)
         log_z = log_z + counts.log_weights(log_s, "tail", 1)[0][:, 0]
         mean = counts.truncated_mean(np.exp(log_s))
-    linear, quadratic = _weights(cell_law, q, lines)
+    basis = _basis(cell_law, lines, first, second)
+    linear, quadratic = _weights(cell_law, q, lines, basis)
+    squares = _squares(cell_law, lines, quadratic, basis)
     if lines.offset.size:
         linear = linear - quadratic * lines.offset
     if cell_law.allocate:
@@ -221,7 +246,17 @@ def expect(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) ->
         q,
         EMPTY_INT,
         short,
+        squares=squares,
     )
+
+
+def _squares(cell_law: CellLaw, lines: Lines, quadratic: Array, basis: Array) -> Array:
+    """Σ ω E[(y − μ)²] of each line."""
+    if cell_law.form != LOCATION or cell_law.mean_linkage:
+        return np.zeros(len(lines.indptr) - 1)
+    scale = basis[0] * (lines.precision if lines.precision.size else 1.0)
+    residual = basis[1] / np.where(scale > 0.0, scale, 1.0)
+    return np.bincount(_major(lines), quadratic * residual, len(lines.indptr) - 1)
 
 
 def _basis(cell_law: CellLaw, lines: Lines, first: Array, second: Array) -> Array:
@@ -236,7 +271,10 @@ def _basis(cell_law: CellLaw, lines: Lines, first: Array, second: Array) -> Arra
         found = np.stack([ones, y, y * y, y * first, first, second])
     else:
         found = np.stack([ones, expected_square(y, first, second)])
-    return _weight(lines) * found
+    found = _weight(lines) * found
+    if cell_law.form == LOCATION and lines.precision.size:
+        found[1:] *= lines.precision
+    return found
 
 
 def statistics(
@@ -244,7 +282,11 @@ def statistics(
 ) -> tuple[Array, Array]:
     """n-vectors of the block with q(n) held; see spec.py."""
     first, second = moments(lines, mine, theirs, cell_law)
-    vectors = _basis(cell_law, lines, first, second) @ held.probability
+    basis = _basis(cell_law, lines, first, second)
+    if cell_law.tail:  # q(ω) anew, then what ν is learned from
+        _, mean, log_mean = _student(cell_law, basis)
+        basis = np.stack([basis[0], basis[1] * mean, basis[0] * (log_mean - mean)])
+    vectors = basis @ held.probability
     by_group = np.zeros(cell_law.by_value.shape)
     if len(by_group):
         np.add.at(by_group, lines.group, _weight(lines)[:, None] * held.probability)
@@ -275,12 +317,21 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
 
 
 def descend(
-    lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw, prior: NormalPrior, steps: int
+    lines: Lines,
+    mine: SideView,
+    theirs: SideView,
+    cell_law: CellLaw,
+    prior: NormalPrior,
+    steps: int,
+    noise: LineNoise = NO_NOISE,
 ) -> tuple[Expectation, NormalLines]:
     """Diagonal normal lines, a few steps of conjugate gradients from where their means are."""
     found = weigh(lines, mine, theirs, cell_law)
     assert found.cellwise is not None
     linear, weight, first = found.cellwise
+    if noise.mean.size:  # the weights of a line with its new noise
+        change = noise.shape / (noise.rate * noise.mean + 0.5 * found.squares)
+        linear, weight = linear * change[_major(lines)], weight * change[_major(lines)]
     mean, variance = mine.first.astype(np.float64), np.zeros_like(mine.first, np.float64)
     b = theirs.first[lines.indices].astype(np.float64)
     vb = theirs.second[lines.indices].astype(np.float64)

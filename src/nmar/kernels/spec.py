@@ -54,13 +54,14 @@ class Lines(NamedTuple):
     offset: Array  # known part of E[μ] of each cell; empty when unused
     functions: Array = NO_FUNCTIONS  # (F, m) functions of y that the law's slopes multiply, in the type of ``values``
     weight: Array = EMPTY_FLOAT  # how often each cell counts among the values; empty: once
+    precision: Array = EMPTY_FLOAT  # location: E[λ_i] E[ρ_j] of the noise of each cell; empty: 1
 
     def segment(self, start: int, stop: int) -> Lines:
         """Some cells of a single line, as a line."""
-        parts = (self.group, self.offset, self.weight)
-        group, offset, weight = (part[start:stop] if part.size else part for part in parts)
-        indices, functions = self.indices[start:stop], self.functions[:, start:stop]
-        return Lines(np.array([0, len(indices)]), indices, self.values[start:stop], group, offset, functions, weight)
+        parts = (self.group, self.offset, self.weight, self.precision)
+        group, offset, weight, precision = (part[start:stop] if part.size else part for part in parts)
+        indices, values, functions = self.indices[start:stop], self.values[start:stop], self.functions[:, start:stop]
+        return Lines(np.array([0, len(indices)]), indices, values, group, offset, functions, weight, precision)
 
 
 class CellLaw(NamedTuple):
@@ -104,6 +105,7 @@ class CellLaw(NamedTuple):
     starts: Array = EMPTY_INT  # first count of each closed bin, without the levels of a tail; empty: 1, 2, …
     shares: Array = WHOLE  # (M,) probabilities of the levels of a tail; bins are pairs, the level running fastest
     learns: bool = True  # ``statistics`` will be asked for
+    tail: float = 0.0  # location with a single bin: degrees of freedom of a Student tail; 0: normal values
 
     @property
     def bins(self) -> int:
@@ -139,6 +141,18 @@ class Expectation(NamedTuple):
     cellwise: Array | None = None  # (3, m) weights of first and second and the first moment of each cell
     moments: tuple[Array, Array] | None = None  # after ``descend``, where known: E[⟨a, b⟩] and its variance (m,) each
     updated: NormalLines | None = None  # new lines of the data model, where the loop makes them itself
+    squares: Array = EMPTY_FLOAT  # (n,) Σ ω E[(y − μ)²] of the location form, ω with the noise of the line
+
+
+class LineNoise(NamedTuple):
+    """Noise of the lines of a block: what turns Σ ω E[(y − μ)²] into the new precision of a line."""
+
+    mean: Array  # (n,) E[λ] before the update
+    shape: Array  # (n,) shape of the new q(λ)
+    rate: float  # prior rate
+
+
+NO_NOISE = LineNoise(EMPTY_FLOAT, EMPTY_FLOAT, 0.0)
 
 
 class GammaTable(NamedTuple):
@@ -237,9 +251,16 @@ class Kernels(Protocol):
         ...
 
     def descend(
-        self, lines: Lines, mine: View, theirs: View, cell_law: CellLaw, prior: NormalPrior, steps: int
+        self,
+        lines: Lines,
+        mine: View,
+        theirs: View,
+        cell_law: CellLaw,
+        prior: NormalPrior,
+        steps: int,
+        noise: LineNoise = NO_NOISE,
     ) -> tuple[Expectation, NormalLines]:
-        """As ``expect`` for a diagonal normal side, with its update.
+        """As ``expect`` for a diagonal normal side, with its update, after that of the lines' noise.
 
         The means take ``steps`` of conjugate gradients, preconditioned by the diagonal, towards their joint optimum.
         """

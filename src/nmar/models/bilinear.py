@@ -27,6 +27,7 @@ from nmar.kernels.spec import Expectation, Kernels, NormalPrior
 from nmar.models.alignment import FLOOR, Alignment
 from nmar.models.covariates import DesignedLines, LineCoefficients
 from nmar.models.dual import solve_dual
+from nmar.models.noise import rescaled
 from nmar.models.predictive import NormalPredictive
 from nmar.models.protocol import Block, CovariateEffects, DataModel, Features, Start
 from nmar.prob.arrays import on_host
@@ -261,11 +262,12 @@ class Bilinear(DataModel):
         prior, law = self.prior(axis, shared, side), block.cell_law.counted(block.scale)
         known = self.axes[1 - axis].known
         if known is None or self.size < DUAL:
-            found, lines = kernels.descend(block.lines, block.mine, block.theirs, law, prior, self.steps)
+            found, lines = kernels.descend(block.lines, block.mine, block.theirs, law, prior, self.steps, block.noise)
             return found._replace(updated=lines)
         found = kernels.weigh(block.lines, block.mine, block.theirs, law)
         if found.short:
             return found
+        found = rescaled(found, block.noise, block.lines)
         return found._replace(updated=solve_dual(kernels, block, found.cellwise, prior, len(known), side.mean.dtype))
 
     def learn(self, side: NormalFactor, axis: int, shared: Priors) -> Priors:

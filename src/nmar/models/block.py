@@ -14,10 +14,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, Array, CellLaw, Expectation, Kernels, Lines, View
+from nmar.kernels.spec import (
+    EMPTY_FLOAT,
+    EMPTY_INT,
+    NO_NOISE,
+    Array,
+    CellLaw,
+    Expectation,
+    Kernels,
+    LineNoise,
+    Lines,
+    View,
+)
 from nmar.models.buffers import write_lines
 from nmar.models.context import with_functions
 from nmar.models.law import Law
+from nmar.models.noise import Levels, cell_precision, line_noise, rescaled, updated_levels
 from nmar.models.protocol import Block
 from nmar.models.scaling import LineSums, Scaling
 from nmar.models.state import Shared, Side
@@ -38,6 +50,7 @@ class HalfSweep:
     cell_law : tables of the law of a cell
     exposure : (K,) what every line is exposed to
     their_means : E[v] of the other side, where lines also differ in what they are exposed to, else None
+    their_noise : noise levels of the other side, where its lines differ in noise, else None
     """
 
     axis: int
@@ -48,6 +61,7 @@ class HalfSweep:
     cell_law: CellLaw
     exposure: Array
     their_means: Array | None
+    their_noise: Levels | None = None
 
 
 class BlockInput(NamedTuple):
@@ -78,13 +92,15 @@ def update_block(half: HalfSweep, block: BlockInput) -> BlockResult:
     """New lines of a block and its sums: E-step, both models' updates, n-vectors."""
     data, shared, kernels = half.law.data, half.shared.data, half.kernels
     before = view(block.side, half.axis, half.law, half.shared, kernels)
-    block = block._replace(cells=with_functions(block.cells, half.law))
-    read = Block(block.cells, before, half.theirs, half.cell_law, block.scaling.scale)
+    block, log_precision = _as_read(half, block)
+    noise = _line_noise(half, block)
+    read = Block(block.cells, before, half.theirs, half.cell_law, block.scaling.scale, noise)
     found = data.expect(kernels, read, block.side.data, half.axis, shared)
-    made = _new_lines(half, block, found, _own_exposure(half, block, _observed_exposure(half, block.cells)))
+    found = found._replace(log_z=found.log_z + log_precision)
+    made = _new_lines(half, block, found, _own_exposure(half, block, _observed_exposure(half, block.cells)), noise)
     _renew_view(half, before, found, made.side.data)
     vectors, by_value = _statistics(half, (block.cells, before, found))
-    return made._replace(cellwise=found.cellwise, vectors=vectors, by_value=by_value)
+    return made._replace(vectors=vectors, by_value=by_value)
 
 
 def update_long_line(half: HalfSweep, block: BlockInput, run: Callable[..., list[Any]], size: int) -> BlockResult:
@@ -93,17 +109,30 @@ def update_long_line(half: HalfSweep, block: BlockInput, run: Callable[..., list
     Sums are added in the order of the segments.
     """
     before = view(block.side, half.axis, half.law, half.shared, half.kernels)
-    block = block._replace(cells=with_functions(block.cells, half.law))
+    block, log_precision = _as_read(half, block)
     segments = [block.cells.segment(start, start + size) for start in range(0, len(block.cells.indices), size)]
     found = run(_expect_segment, (half, before), segments)
     exposed = run(_observed_exposure, half, segments)
     more = None if exposed[0] is None else reduce(operator.add, exposed)
     total = _add_up(found)
-    made = _new_lines(half, block, total, _own_exposure(half, block, more))
+    total = total._replace(log_z=total.log_z + log_precision)
+    made = _new_lines(half, block, total, _own_exposure(half, block, more), _line_noise(half, block))
     _renew_view(half, before, total, made.side.data)
     held = [(segment, before, each) for segment, each in zip(segments, found, strict=True)]
     vectors, by_value = zip(*run(_statistics, half, held), strict=True)
     return made._replace(vectors=reduce(np.add, vectors), by_value=reduce(np.add, by_value))
+
+
+def _as_read(half: HalfSweep, block: BlockInput) -> tuple[BlockInput, float]:
+    """The block with all that its cells carry, and what the noise levels of both sides add to its log Z."""
+    cells, log_precision = cell_precision(with_functions(block.cells, half.law), block.side.noise, half.their_noise)
+    return block._replace(cells=cells), log_precision
+
+
+def _line_noise(half: HalfSweep, block: BlockInput) -> LineNoise:
+    """What the update of the block's noise levels needs."""
+    noise = half.shared.noise
+    return NO_NOISE if noise is None else line_noise(block.cells, block.side.noise, noise.shapes[half.axis])
 
 
 def _expect_segment(common: tuple[HalfSweep, View], segment: Lines) -> Expectation:
@@ -126,6 +155,7 @@ def _add_up(parts: list[Expectation]) -> Expectation:
         probability=EMPTY_FLOAT,
         used=EMPTY_INT,
         short=any(part.short for part in parts),
+        squares=total("squares"),
     )
 
 
@@ -146,11 +176,18 @@ def _own_exposure(half: HalfSweep, block: BlockInput, more: Array | None) -> Arr
     return -less if more is None else more - less
 
 
-def _new_lines(half: HalfSweep, block: BlockInput, found: Expectation, more: Array | None) -> BlockResult:
-    """Both models' new lines. What the old ones paid for ``more`` exposure, ΣE[u]·more, is taken off log Z."""
+def _new_lines(
+    half: HalfSweep, block: BlockInput, found: Expectation, more: Array | None, noise: LineNoise
+) -> BlockResult:
+    """New noise levels, then both models' new lines.
+
+    What the old lines paid for ``more`` exposure, ΣE[u]·more, is taken off log Z.
+    """
     if found.short:
         raise TableTooShort
     law, old = half.law, block.side
+    levels = None if old.noise is None else updated_levels(noise, found.squares, old.noise)
+    found = rescaled(found, noise, block.cells)
     exposed = half.exposure if more is None else half.exposure + more
     scaled, exposed, sums = block.scaling.apply(found, exposed)
     data = law.data.update(old.data, half.axis, half.shared.data, scaled, half.kernels)
@@ -160,10 +197,18 @@ def _new_lines(half: HalfSweep, block: BlockInput, found: Expectation, more: Arr
         mine = law.pattern_of(half.shared, half.axis)
         mine.update(old.pattern, scaled.pattern, exposed, half.kernels, pattern)
         cross = mine.cross_sums(old.pattern, scaled.pattern, exposed)
-    placed = block.out is not None and write_lines(data, block.out.data)
+    placed = block.out is not None and write_lines((data, levels), (block.out.data, block.out.noise))
     paid = 0.0 if more is None else float(np.sum(old.pattern.weights.mean * more))
     return BlockResult(
-        Side(pattern, data), placed, found.log_z - paid, found.counted, None, EMPTY_FLOAT, EMPTY_FLOAT, sums, cross
+        Side(pattern, data, levels),
+        placed,
+        found.log_z - paid,
+        found.counted,
+        found.cellwise,
+        EMPTY_FLOAT,
+        EMPTY_FLOAT,
+        sums,
+        cross,
     )
 
 
@@ -178,6 +223,7 @@ def _statistics(half: HalfSweep, held: tuple[Lines, View, Expectation]) -> tuple
     """n-vectors of a block with q(n) held."""
     tables = half.cell_law
     if not tables.learns:
-        return np.zeros(tables.slopes.shape), np.zeros(tables.by_value.shape)
+        rows = len(tables.slopes) + bool(tables.tail)
+        return np.zeros((rows, tables.bins)), np.zeros(tables.by_value.shape)
     cells, after, found = held
     return half.kernels.statistics(cells, after, half.theirs, tables, found)

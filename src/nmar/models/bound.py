@@ -17,6 +17,8 @@ def bound(state: State, log_z: float, law: Law) -> float:
         pattern = law.pattern_of(shared, axis)
         total += pattern.log_prior() - pattern.divergence(side.pattern)
         total -= law.data.divergence(side.data, axis, shared.data)
+        if shared.noise is not None:
+            total -= shared.noise.divergence(axis, side.noise)
     if law.data.has_values and law.data.precision(shared.data) is None:
         total += learn.log_prior_dispersion(law.family, shared.dispersion)
     if shared.effects is not None:

@@ -51,7 +51,8 @@ class LineBuffers:
 
 def empty_side(old: Side, room: Room) -> Side:
     """A side like ``old``, with the tables of its pattern, in new arrays."""
-    return Side(old.pattern.empty(room), map_arrays(old.data, lambda array: room(array.shape, array.dtype)))
+    data, noise = map_arrays((old.data, old.noise), lambda array: room(array.shape, array.dtype))
+    return Side(old.pattern.empty(room), data, noise)
 
 
 def write_lines(lines: Any, out: Any) -> bool:
@@ -67,6 +68,8 @@ def _arrays(record: Any) -> list[Array]:
     """All arrays of a record, in the order of its fields."""
     if is_array(record):
         return [record]
+    if type(record) is tuple:
+        return [array for part in record for array in _arrays(part)]
     if not hasattr(record, "__dataclass_fields__"):
         return []
     return [array for name in record.__dataclass_fields__ for array in _arrays(getattr(record, name))]

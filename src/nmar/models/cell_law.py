@@ -66,6 +66,7 @@ def cell_law(law: Law, shared: Shared, distinct: Array | None = None) -> CellLaw
         thinning=linkage.events,
         starts=_starts(linkage, len(phi2)),
         shares=linkage.tail_shares,
+        tail=0.0 if shared.noise is None else shared.noise.freedom,
     )
 
 

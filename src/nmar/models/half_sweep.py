@@ -21,6 +21,7 @@ from nmar.models.cell_law import cell_law
 from nmar.models.context import Context, Observed
 from nmar.models.exposure import exposure, lines_differ
 from nmar.models.law import Law
+from nmar.models.noise import Levels
 from nmar.models.scaling import EXACT, LineSums, Scaling
 from nmar.models.shared import Info
 from nmar.models.state import Shared, Side, State, join
@@ -78,12 +79,13 @@ def _half_sweep(axis: int, state: State, context: Context, how: tuple[bool, Scal
     means = None
     if lines_differ(law, shared.linkage, observed.hidden):
         means = expected_weights(state.sides[1 - axis].pattern, 1 - axis, context)
-    half = HalfSweep(axis, law, shared, context.kernels, theirs, tables, exposure(axis, state, law), means)
+    levels = Levels.of(state.sides[1 - axis].noise)
+    half = HalfSweep(axis, law, shared, context.kernels, theirs, tables, exposure(axis, state, law), means, levels)
     out = None if context.buffers is None else context.buffers.side(axis, state.sides[axis])
     blocks, results = _run(half, state, context, scaling, out)
     side = join([r.side for r in results]) if out is None else _placed(blocks, results, out, context)
     if law.pattern_fixed:
-        side = Side(state.sides[axis].pattern, side.data)
+        side = replace(side, pattern=state.sides[axis].pattern)
     for record in (side.pattern.weights, side.data):
         if isinstance(record, Summed):
             record.sum_up(context.here)
@@ -205,8 +207,11 @@ def _gather(results: list[BlockResult], axis: int, context: Context, shared: Sha
         weights = np.concatenate(found, axis=1)
         if axis == 1:
             weights = weights[:, np.argsort(observed.cells.order(1), kind="stable")]
+    tail = None
+    if shared.noise is not None and shared.noise.freedom:
+        vectors, tail = vectors[:-1], float(vectors[-1].sum())
     stats = _named(law, shared, vectors, by_value, count, observed.distinct)
-    return Info(log_z, stats, weights, sums, cross)
+    return Info(log_z, stats, weights, sums, cross, tail)
 
 
 def _join_sums(parts: list[LineSums | None]) -> LineSums | None:

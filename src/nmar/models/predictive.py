@@ -7,19 +7,22 @@ All methods return (cells, bins) arrays; posterior/mixing.py mixes them over n ~
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp, ndtr
+from scipy.special import gammaln, logsumexp, ndtr, stdtr
 
+from nmar.models.noise import Noise
+from nmar.prob.factor import SURE, GammaFactor
 from nmar.prob.families.base import is_count
 from nmar.prob.pieces import pieces
 
 Array = NDArray[Any]
 Some = Any  # components of cells: two lists of positions, or ... for all
 
+FEWEST = 3.0  # degrees of freedom at which variances are taken, at least
 TOGETHER = 1 << 17  # numbers in a table of components × bins: few enough for the cache
 
 
@@ -70,53 +73,104 @@ class NormalPredictive:
     mean: Array  # (cells, C)
     variance: Array  # (cells, C)
     log_weight: Array | None = None  # (cells, C)
+    precision: Array | None = None  # (cells,) E[λ_i] E[ρ_j], by which noise is divided; None: 1
+    freedom: Array | None = None  # (cells,) degrees of freedom of a Student law; None: normal
 
     def _parts(self, table: BinTable, plugin: bool, some: Some = ...) -> tuple[Array, Array]:
-        """Mean and variance of y, of all components (cells, C, B) or of some (pairs, B)."""
+        """Mean and variance (Student: squared scale) of y, of all components (cells, C, B) or of some (pairs, B)."""
         mean = self.mean[some][..., None] * table.phi1 + table.delta
-        noise = 0.0 if plugin else self.variance[some][..., None] * table.phi1**2
-        return mean, np.broadcast_to(noise + table.phi2 * table.dispersion, mean.shape)
+        unsure = 0.0 if plugin else self.variance[some][..., None] * table.phi1**2
+        return mean, np.broadcast_to(unsure + table.phi2 * table.dispersion * self._level(some), mean.shape)
+
+    def _level(self, some: Some = ...) -> Array | float:
+        """What the noise of rows and columns multiplies the variance by."""
+        if self.precision is None:
+            return 1.0
+        return 1.0 / (self.precision[:, None, None] if some is ... else self.precision[some[0]][:, None])
 
     def _weights(self) -> Array:
         return np.zeros_like(self.mean) if self.log_weight is None else self.log_weight
 
     def log_density(self, y: Array, table: BinTable, plugin: bool) -> Array:
-        """Normal mixture density; the plug-in keeps the component weights."""
+        """Mixture of normal or Student densities; the plug-in keeps the component weights."""
 
         def of(cell: Array, component: Array) -> Array:
             mean, variance = self._parts(table, plugin, (cell, component))
-            return -0.5 * (np.log(2.0 * np.pi * variance) + (y[cell, None] - mean) ** 2 / variance)
+            freedom = None if self.freedom is None else self.freedom[cell][:, None]
+            return log_student((y[cell, None] - mean) ** 2, variance, freedom)
 
         return mixed(self._weights(), of, len(table.phi2))
 
     def ceiling(self, y: Array, table: BinTable, limits: tuple[float, float], plugin: bool) -> Array:
         """The density at its best variance; where bins differ in the mean, as if y were the mean of the narrowest."""
-        low, high = (table.dispersion * phi for phi in limits)
+        level = np.ones(len(y)) if self.precision is None else 1.0 / self.precision
+        low, high = (table.dispersion * phi * level for phi in limits)
         if np.any(table.phi1 != 1.0) or np.any(table.delta != 0.0):
-            return np.full(len(y), -0.5 * np.log(2.0 * np.pi * low))
-        noise = 0.0 if plugin else self.variance
+            return log_student(np.zeros(len(y)), low, self.freedom)
+        unsure = 0.0 if plugin else self.variance
         square = (y[:, None] - self.mean) ** 2
-        variance = np.clip(square, noise + low, noise + high)
-        return logsumexp(-0.5 * (np.log(2.0 * np.pi * variance) + square / variance) + self._weights(), axis=1)
+        variance = np.clip(square, unsure + low[:, None], unsure + high[:, None])
+        freedom = None if self.freedom is None else self.freedom[:, None]
+        return logsumexp(log_student(square, variance, freedom) + self._weights(), axis=1)
 
     def moments(self, table: BinTable) -> tuple[Array, Array]:
-        """Those of μ over components, scaled and shifted; the noise is beside them."""
+        """Those of μ over components, scaled and shifted; the noise is beside them.
+
+        The variance of a Student law is taken at no fewer than ``FEWEST`` degrees of freedom.
+        """
         mean, variance = over_components(self._weights(), self.mean, self.variance)
-        return mean * table.phi1 + table.delta, variance * table.phi1**2 + table.phi2 * table.dispersion
+        level: Any = 1.0 if self.precision is None else 1.0 / self.precision[:, None]
+        spread = variance * table.phi1**2 + table.phi2 * table.dispersion * level
+        if self.freedom is not None:
+            freedom = np.maximum(self.freedom, FEWEST)[:, None]
+            spread = spread * freedom / (freedom - 2.0)
+        return mean * table.phi1 + table.delta, spread
 
     def cumulative(self, y: Array, table: BinTable) -> Array:
-        """Mixture of normal distribution functions."""
+        """Mixture of normal or Student distribution functions."""
         mean, variance = self._parts(table, plugin=False)
         z = (y[:, None, None] - mean) / np.sqrt(variance)
-        return np.sum(np.exp(self._weights())[:, :, None] * ndtr(z), axis=1)
+        below = ndtr(z) if self.freedom is None else stdtr(self.freedom[:, None, None], z)
+        return np.sum(np.exp(self._weights())[:, :, None] * below, axis=1)
 
     def sample(self, bins: Array, table: BinTable, rng: np.random.Generator) -> Array:
-        """Draw a component, then μ, then y."""
+        """Draw a component, then μ, then y; of a Student law both at once."""
         which = pick(np.exp(self._weights()), bins.shape[1], rng)
         rows = np.arange(len(bins))[:, None]
-        mu = rng.normal(self.mean[rows, which], np.sqrt(self.variance[rows, which]))
-        spread = np.sqrt(table.phi2[bins] * table.dispersion)
-        return rng.normal(table.phi1[bins] * mu + table.delta[bins], spread)
+        noise = table.phi2[bins] * table.dispersion
+        if self.precision is not None:
+            noise = noise / self.precision[:, None]
+        mean, variance = self.mean[rows, which], self.variance[rows, which]
+        if self.freedom is None:
+            mu = rng.normal(mean, np.sqrt(variance))
+            return rng.normal(table.phi1[bins] * mu + table.delta[bins], np.sqrt(noise))
+        scale = np.sqrt(table.phi1[bins] ** 2 * variance + noise)
+        return table.phi1[bins] * mean + table.delta[bins] + scale * rng.standard_t(self.freedom[:, None], bins.shape)
+
+
+def log_student(square: Array, variance: Array, freedom: Array | None) -> Array:
+    """Log density of a Student law at a squared distance from its centre; normal where ``freedom`` is None."""
+    if freedom is None:
+        return -0.5 * (np.log(2.0 * np.pi * variance) + square / variance)
+    half = 0.5 * (freedom + 1.0)
+    constant = gammaln(half) - gammaln(0.5 * freedom) - 0.5 * np.log(np.pi * freedom)
+    return np.asarray(constant - 0.5 * np.log(variance) - half * np.log1p(square / (freedom * variance)))
+
+
+def with_noise(found: Predictive, noise: Noise, rows: GammaFactor | None, cols: GammaFactor | None) -> Predictive:
+    """Predictions with the noise of rows and columns: a Student law, for levels are known only so well.
+
+    1/dof = 1/(2 shape of q(λ_i)) + 1/(2 shape of q(ρ_j)) + 1/ν (theory.md, Noise).
+    """
+    if not isinstance(found, NormalPredictive):
+        raise TypeError(f"{type(found).__name__} cannot have noise by row and column; use noise='constant'")
+    known = [side for side in (rows, cols) if side is not None]
+    cells = len(found.mean)
+    precision, inverse = np.ones(cells), np.full(cells, 1.0 / noise.freedom if noise.freedom else 0.0)
+    for side in known:
+        precision = precision * np.asarray(side.mean, np.float64)
+        inverse = inverse + 0.5 / np.asarray(side.alpha, np.float64)
+    return replace(found, precision=precision, freedom=1.0 / np.maximum(inverse, 1.0 / SURE))
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.kernels.spec import CellLaw, Expectation, Kernels, Lines, View
+from nmar.kernels.spec import NO_NOISE, CellLaw, Expectation, Kernels, LineNoise, Lines, View
 from nmar.models.predictive import BinTable, Predictive
 from nmar.prob.statistics import Statistics
 
@@ -61,6 +61,7 @@ class Block(NamedTuple):
     theirs: View
     cell_law: CellLaw
     scale: float = 1.0  # how often each cell counts in sums that the loops use themselves
+    noise: LineNoise = NO_NOISE  # of the lines, which is updated before them
 
 
 class Alignment(Protocol):

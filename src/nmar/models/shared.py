@@ -26,6 +26,7 @@ class Info:
     weights : (2, cells) row-major, for cellwise data models, where n-vectors were asked for
     sums : sums over the cells visited, of each line, where other cells are remembered
     cross : expected counts and exposures of products of the pattern's covariates, of the axis that gives them
+    tail : Σ (E log ω − E ω) over the cells, where values have a Student tail and n-vectors were asked for
     """
 
     log_z: float
@@ -33,6 +34,7 @@ class Info:
     weights: Array | None = None
     sums: LineSums | None = None
     cross: Array | None = None
+    tail: float | None = None
 
 
 def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
@@ -44,8 +46,12 @@ def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
     shared = _learn_effects(axis, state, info, law, _learn_shapes(axis, state, law))
     if not law.data.has_values:
         return shared
+    if shared.noise is not None:
+        shared = replace(shared, noise=shared.noise.learned(axis, state.sides[axis].noise))
     if info.stats is not None:
         shared = _learn_from(info.stats, shared, law)
+    if shared.noise is not None and info.stats is not None and info.tail is not None:
+        shared = replace(shared, noise=shared.noise.with_tail(info.tail, info.stats.cells))
     data = law.data.learn(state.sides[axis].data, axis, shared.data)
     if info.weights is not None:
         data = law.data.refit(data, info.weights)

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from nmar.kernels.spec import Kernels
 from nmar.models.missingness import PatternSide
+from nmar.models.noise import Noise
 from nmar.models.pattern_covariates import PatternEffects
 from nmar.prob.arrays import is_array, on_host
+from nmar.prob.factor import GammaFactor
 from nmar.prob.linkage import Linkage
 from nmar.prob.units import Units
 
@@ -27,14 +29,21 @@ class Side:
     ----------
     pattern : factors of which cells are observed
     data : the data model's lines
+    noise : noise levels of the lines (models/noise.py), or None where they do not differ
     """
 
     pattern: PatternSide
     data: Any
+    noise: GammaFactor | None = None
 
     def take(self, lines: slice | Array) -> Side:
         """The chosen lines."""
-        return Side(self.pattern.take(lines), self.data.take(lines))
+        noise = None if self.noise is None else self.noise.take(lines)
+        return Side(self.pattern.take(lines), self.data.take(lines), noise)
+
+    def take_noise(self, lines: Array) -> GammaFactor | None:
+        """Noise levels of the chosen lines."""
+        return None if self.noise is None else self.noise.take(lines)
 
     def placed(self, kernels: Kernels) -> Side:
         """The lines where a backend keeps them."""
@@ -56,6 +65,7 @@ class Shared:
     scale : what the values were divided by after that; all the rest is in these units
     shapes : learned prior shapes η and ζ of the pattern's two sides, or None where they are given
     effects : what lines share of the effects of the pattern's covariates, or None where it has none
+    noise : what lines share of their noise levels, and the tail; None: one dispersion for all cells
     """
 
     dispersion: float
@@ -67,6 +77,7 @@ class Shared:
     scale: float = 1.0
     shapes: tuple[float, float] | None = None
     effects: PatternEffects | None = None
+    noise: Noise | None = None
 
     @property
     def units(self) -> Units:

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from nmar.data.axis import Axis
 from nmar.data.ids import as_ids, distinct
 from nmar.models.law import Law
-from nmar.models.predictive import BinTable, Predictive
+from nmar.models.noise import Noise
+from nmar.models.predictive import BinTable, Predictive, with_noise
 from nmar.models.state import Side, State, join
 from nmar.posterior.mixing import BLOCK, Mixed, draws, log_mixture, mixtures
+from nmar.prob.factor import GammaFactor
 from nmar.prob.linkage import Linkage
 from nmar.prob.pieces import pieces
 from nmar.prob.units import Units
@@ -67,10 +69,12 @@ class Posterior:
         for axis, (side, ids) in enumerate(zip(self.state.sides, (rows, cols), strict=True)):
             pattern = self.law.pattern_of(self.state.shared, axis)
             new = self.law.data.prior_line(axis, side.data, self.state.shared.data)
-            parts = [side, Side(pattern.unseen(side.pattern), new)]
+            noise = self.state.shared.noise
+            parts = [side, Side(pattern.unseen(side.pattern), new, _first_levels(noise, axis, 1))]
             if len(ids):
                 lines = self.law.data.new_lines(axis, ids, side.data, self.state.shared.data)
-                parts.insert(1, Side(pattern.unseen(side.pattern, ids), lines))
+                levels = _first_levels(noise, axis, len(ids))
+                parts.insert(1, Side(pattern.unseen(side.pattern, ids), lines, levels))
             sides.append(join(parts))
         return Posterior(self.law, State((sides[0], sides[1]), self.state.shared), self.rows, self.cols)
 
@@ -86,13 +90,21 @@ class Posterior:
     def cells(self, i: Array, j: Array) -> Predictive:
         """What the data model predicts for the cells (i, j)."""
         rows, cols = self.state.sides
-        return self.law.data.predictive(rows.data.take(i), cols.data.take(j), self.state.shared.data)
+        found = self.law.data.predictive(rows.data.take(i), cols.data.take(j), self.state.shared.data)
+        if self.state.shared.noise is None:
+            return found
+        return with_noise(found, self.state.shared.noise, rows.take_noise(i), cols.take_noise(j))
 
     def table(self, size: int | None) -> BinTable:
         """Tables over the bins."""
         linkage = self.state.shared.linkage
         phi1, delta = linkage.mean_tables(size)
         return BinTable(phi1, delta, linkage.bin_table(size), self.state.shared.dispersion)
+
+
+def _first_levels(noise: Noise | None, axis: int, n: int) -> GammaFactor | None:
+    """Noise levels of lines never seen."""
+    return None if noise is None else noise.start(axis, n)
 
 
 def known_or_described(

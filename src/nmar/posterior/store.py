@@ -83,6 +83,7 @@ def registry() -> dict[str, type]:
         law,
         missingness,
         mixture,
+        noise,
         pattern_covariates,
         product,
         profiles,
@@ -96,7 +97,7 @@ def registry() -> dict[str, type]:
     from nmar.prob import factor, linkage, statistics, support, twostage
 
     values = (bilinear, cluster_prior, covariates, element, mixture, pattern_covariates, product, profiles)
-    models = (*values, law, missingness, protocol, regressor, settings, state, unmodelled)
+    models = (*values, law, missingness, noise, protocol, regressor, settings, state, unmodelled)
     modules = (*models, designs, levels, posterior, factor, linkage, statistics, support, twostage)
     found = dict(_REGISTERED)
     for module in modules:

@@ -93,9 +93,10 @@ def begin_fit(job: Job, link: Linkage, seed: Any = None, lead: int | None = None
     pattern = options.pattern_law.built(job.cells)
     if options.prior == "paper":
         pattern = pattern.as_in_paper(job.cells)
+    data = options.data.build(job.cells)
     problem = begin(
         job.cells,
-        options.data.build(job.cells),
+        data,
         link,
         pattern,
         control=options.tail_only,
@@ -106,6 +107,7 @@ def begin_fit(job: Job, link: Linkage, seed: Any = None, lead: int | None = None
         lead=lead,
         target=options.target,
         bounds=options.bounds,
+        noise=options.noise_law(data, link),
     )
     if job.valid is not None:
         check_valid(problem.law, link, job.valid)

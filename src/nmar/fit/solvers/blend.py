@@ -17,7 +17,8 @@ def blend(old: Side, target: Side, step: float, law: Pattern | DesignedPattern) 
     """Move natural parameters a fraction ``step`` to the target; ``law`` is that of the side's pattern."""
     if step == 1.0:
         return target
-    return Side(law.blended(old.pattern, target.pattern, step), old.data.blend(target.data, step))
+    noise = None if old.noise is None or target.noise is None else old.noise.blend(target.noise, step)
+    return Side(law.blended(old.pattern, target.pattern, step), old.data.blend(target.data, step), noise)
 
 
 def blend_effects(

@@ -10,7 +10,7 @@ from nmar.kernels.numba.base import compiled
 from nmar.kernels.spec import GRID_RATIO, LOCATION
 
 FORM, KIND, SEPARATE, ALLOCATE, DIAGONAL, MEAN_LINKAGE, CONCAVE = range(7)
-LOG_RATE, LOG_NORM, DISPERSION, CEILING, LOW, HIGH, THINNING, BEYOND = range(8)
+LOG_RATE, LOG_NORM, DISPERSION, CEILING, LOW, HIGH, THINNING, BEYOND, FREEDOM, STUDENT, LOG_SCALE = range(11)
 
 LOG_2PI = math.log(2.0 * math.pi)
 LOG_EPSILON = math.log(1e-12)

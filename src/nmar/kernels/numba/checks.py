@@ -26,6 +26,7 @@ from nmar.kernels.spec import (
     Expectation,
     GammaTable,
     GammaUpdate,
+    LineNoise,
     Lines,
     NormalPrior,
 )
@@ -59,7 +60,7 @@ def _within(numbers, end):
 @compiled
 def block_fits(lines, mine, theirs, law, width, modelled):
     """Whether the cells of a block, both sides and the tables of their law fit each other."""
-    indptr, indices, values, group, offset, functions, weight = lines
+    indptr, indices, values, group, offset, functions, weight, precision = lines
     cells = indices.shape[0]
     if not cells_fit(indptr, indices, theirs[0].shape[0]) or values.shape[0] != cells:
         return False
@@ -67,7 +68,7 @@ def block_fits(lines, mine, theirs, law, width, modelled):
         return False
     if (offset.shape[0] != 0 and offset.shape[0] != cells) or (group.shape[0] != 0 and group.shape[0] != cells):
         return False
-    if weight.shape[0] != 0 and weight.shape[0] != cells:
+    if (weight.shape[0] != 0 and weight.shape[0] != cells) or (precision.shape[0] != 0 and precision.shape[0] != cells):
         return False
     factors = mine[1].shape[1]
     if not (_side_fits(mine, factors, width) and _side_fits(theirs, factors, width)):
@@ -198,6 +199,12 @@ def unfit_held(lines: Lines, law: CellLaw, held: Expectation) -> str:
 
 
 # --- arrays that go by line ---------------------------------------------------------------------------------------
+
+
+def check_noise(noise: LineNoise, n: int) -> None:
+    """Refuse noise that is not that of the block's lines."""
+    if noise.mean.size and not (noise.mean.shape == noise.shape.shape == (n,)):
+        raise ValueError(f"noise of {noise.mean.shape} and {noise.shape.shape} lines, but the block has {n}")
 
 
 def check_prior(prior: NormalPrior, width: int, lines: int) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln, psi
 
 from nmar.kernels.layout import (
     SideView,
@@ -28,6 +29,7 @@ from nmar.kernels.layout import (
 from nmar.kernels.numba.checks import (
     check_gamma_update,
     check_gammas,
+    check_noise,
     check_prior,
     check_solve,
     check_vectors,
@@ -55,6 +57,8 @@ from nmar.kernels.numba.tile import TILE
 from nmar.kernels.numba.workspace import expect_workspace, gamma_workspace, tile_workspace
 from nmar.kernels.spec import (
     KNOWN,
+    LOCATION,
+    NO_NOISE,
     NO_VALUES,
     OPEN,
     PARITY,
@@ -62,6 +66,7 @@ from nmar.kernels.spec import (
     Expectation,
     GammaTable,
     GammaUpdate,
+    LineNoise,
     Lines,
     NormalLines,
     NormalPrior,
@@ -98,7 +103,12 @@ def _flags(x: CellLaw) -> Array:
 
 def _numbers(x: CellLaw) -> Array:
     beyond = 2.0 if x.thinning == 1.0 else 1.0  # see counts.complete
-    return np.array([x.log_rate, x.log_norm, x.dispersion, x.ceiling, x.low, x.high, x.thinning, beyond])
+    shared = (x.log_rate, x.log_norm, x.dispersion, x.ceiling, x.low, x.high, x.thinning, beyond)
+    if not x.tail:
+        return np.array([*shared, 0.0, 0.0, 0.0])
+    half = 0.5 * (x.tail + 1.0)
+    constant = gammaln(half) - gammaln(0.5 * x.tail) - 0.5 * np.log(0.5 * x.tail)
+    return np.array([*shared, x.tail, constant, psi(half)])
 
 
 def _law(x: CellLaw) -> tuple[Any, ...]:
@@ -138,6 +148,7 @@ def _expect(
     leaves: int,
     prior: NormalPrior = NO_PRIOR,
     steps: int = 0,
+    noise: LineNoise = NO_NOISE,
 ) -> tuple[Expectation, NormalLines]:
     """E-step of a block; see loops.expect_loop for what it leaves. New means and variances where it has any."""
     lines = _typed(lines)
@@ -151,17 +162,22 @@ def _expect(
     mean, variance = (np.empty((moved, D1), dtype) for _ in range(2))
     log_det, spread = np.empty(moved), np.empty(cellwise.shape[1] if cell_law.learns else 0, dtype)
     probability, used = _held(lines, cell_law)
-    sums, kept, new = (pattern, linear, quadratic), (probability, used, cellwise, spread), (mean, variance, log_det)
+    squares = np.zeros(n if cell_law.form == LOCATION and not cell_law.mean_linkage else 0)
+    sums, kept, new = (
+        (pattern, linear, quadratic, squares),
+        (probability, used, cellwise, spread),
+        (mean, variance, log_det),
+    )
     thinned = len(cell_law.starts) > 0 or (cell_law.kind == PARITY and cell_law.thinning != 1.0)
     columns = columns_of(mine.sizes, leaves == LINES)
     log_z, count, ended = expect_loop(constants(columns), leaves, thinned)(
-        lines, _side(mine), _side(theirs), _law(cell_law), _floor(dtype), sums, kept, prior, steps, new,
+        lines, _side(mine), _side(theirs), _law(cell_law), _floor(dtype), sums, kept, prior, steps, noise, new,
         expect_workspace(mine.sizes, len(cell_law.slopes), dtype, leaves == LINES, cell_law.bins if thinned else 0),
         columns,
     )  # fmt: skip
     if ended == UNFIT:
         raise ValueError(unfit_block(lines, mine, theirs, cell_law))
-    found = Expectation(pattern, linear, quadratic, log_z, count, probability, used, ended == SHORT)
+    found = Expectation(pattern, linear, quadratic, log_z, count, probability, used, ended == SHORT, squares=squares)
     if leaves == CELLS:
         found = found._replace(cellwise=cellwise)
     if leaves == LINES and cell_law.learns:
@@ -180,11 +196,18 @@ def weigh(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> 
 
 
 def descend(
-    lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw, prior: NormalPrior, steps: int
+    lines: Lines,
+    mine: SideView,
+    theirs: SideView,
+    cell_law: CellLaw,
+    prior: NormalPrior,
+    steps: int,
+    noise: LineNoise = NO_NOISE,
 ) -> tuple[Expectation, NormalLines]:
     """E-step and conjugate gradients on diagonal normal lines; see spec.py."""
     check_prior(prior, mine.sizes[1], len(lines.indptr) - 1)
-    return _expect(lines, mine, theirs, cell_law, LINES, prior, steps)
+    check_noise(noise, len(lines.indptr) - 1)
+    return _expect(lines, mine, theirs, cell_law, LINES, prior, steps, noise)
 
 
 def statistics(
@@ -192,7 +215,7 @@ def statistics(
 ) -> tuple[Array, Array]:
     """n-vectors of the block with q(n) held; see spec.py."""
     lines = _typed(lines)
-    vectors = np.zeros(cell_law.slopes.shape)
+    vectors = np.zeros((len(cell_law.slopes) + bool(cell_law.tail), cell_law.bins))
     by_group = np.zeros(cell_law.by_value.shape)
     nothing = np.empty(0, mine.packed.dtype)
     moments = (nothing, nothing) if held.moments is None else held.moments

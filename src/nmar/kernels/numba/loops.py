@@ -21,11 +21,14 @@ from nmar.kernels.numba.cell import (
     ALLOCATE,
     DIAGONAL,
     FORM,
+    FREEDOM,
     KIND,
     LOG_NORM,
     LOG_RATE,
+    LOG_SCALE,
     MEAN_LINKAGE,
     SEPARATE,
+    STUDENT,
     stream,
 )
 from nmar.kernels.numba.checks import block_fits, cells_fit, held_fits
@@ -164,6 +167,65 @@ def _fill_basis(flags, functions, weight, start, cells, ys, firsts, basis, own):
         if flags[FORM] != LOCATION:
             for lane in range(TILE):
                 own[lane] *= basis[0, lane]
+
+
+@vectorised
+def _add_precision(precision, start, cells, basis):
+    """Residuals in units of the noise of their rows and columns."""
+    if precision.shape[0] > 0:
+        for v in range(1, basis.shape[0]):
+            for lane in range(cells):
+                basis[v, lane] *= precision[start + lane]
+
+
+@vectorised
+def _student_tile(law, basis, work, noise):
+    """E[ω] of the tile's cells, and log Z with a Student tail in place of the normal one (a single bin)."""
+    freedom, constant, slope = law[1][FREEDOM], law[1][STUDENT], law[3][1, 0]
+    for lane in range(TILE):
+        weight = basis[0, lane]
+        x = -2.0 * slope * basis[1, lane] / (weight if weight > 0.0 else 1.0)
+        noise[0, lane] = (freedom + 1.0) / (freedom + x)
+        work[LOG_Z, lane] += weight * (constant + 0.5 * x - 0.5 * (freedom + 1.0) * log(1.0 + x / freedom))
+
+
+@vectorised
+def _student_basis(law, basis):
+    """Statistics with q(ω) at its best for the present residuals, and what ν is learned from (the last one)."""
+    freedom, scale, slope = law[1][FREEDOM], law[1][LOG_SCALE], law[3][1, 0]
+    for lane in range(TILE):
+        weight = basis[0, lane]
+        x = -2.0 * slope * basis[1, lane] / (weight if weight > 0.0 else 1.0)
+        mean = (freedom + 1.0) / (freedom + x)
+        basis[1, lane] *= mean
+        basis[2, lane] = weight * (scale - log(0.5 * (freedom + x)) - mean)
+
+
+@vectorised
+def _add_noise(precision, start, cells, basis, weights, noise):
+    """Weights of the tile's cells with their noise, and ω E[(y − μ)²] of each (noise[1])."""
+    for lane in range(cells):
+        noise[1, lane] = weights[1, lane] * noise[0, lane] * basis[1, lane] / max(basis[0, lane], LEAST)
+        weights[0, lane] *= noise[0, lane]
+        weights[1, lane] *= noise[0, lane]
+    if precision.shape[0] > 0:
+        for lane in range(cells):
+            weights[0, lane] *= precision[start + lane]
+            weights[1, lane] *= precision[start + lane]
+
+
+@fast
+def _rescale_line(noise, i, squares, lo, hi, weight, sums):
+    """Weights and sums of a line with its new noise: λ̂ is updated before the line itself."""
+    mean, shape, rate = noise
+    if mean.shape[0] == 0:
+        return
+    change = shape[i] / (rate * mean[i] + 0.5 * squares[i])
+    for p in range(lo, hi):
+        weight[p] *= weight.dtype.type(change)
+    for section in range(3):
+        for k in range(sums[section].shape[0]):
+            sums[section][k] *= change
 
 
 @compiled
@@ -326,14 +388,14 @@ def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callab
     fixed, modelled = constants is not None, leaves != NOTHING
     given = tuple(constants or ())
 
-    def expect(lines, mine, theirs, law, floor, found, kept, prior, steps, new, room, columns):
+    def expect(lines, mine, theirs, law, floor, found, kept, prior, steps, noise, new, room, columns):
         K, D1, D2, first, second, features, half, quarter, little, most, share, window = given if fixed else columns
-        indptr, indices, values, group, offset, functions, weight = lines
+        indptr, indices, values, group, offset, functions, weight, precision = lines
         (mp, ml, mf), (tp, tl, tf) = mine, theirs
         flags, numbers, log_factorial, slopes, _, _, _, by_value, _, _ = law
-        (pattern, first_out, second_out), (q, used, cellwise, spread) = found, kept
+        (pattern, first_out, second_out, squares), (q, used, cellwise, spread) = found, kept
         parts, totals, tile, line_space = room
-        work, basis, plain, inner, ys, at, firsts, weights, underflow, shares, moved, bins = tile
+        work, basis, plain, inner, ys, at, firsts, weights, underflow, shares, moved, bins, scatter = tile
         log_z, count = 0.0, 0.0
         if not block_fits(lines, mine, theirs, law, first + features, modelled):
             return 0.0, 0.0, UNFIT
@@ -362,6 +424,7 @@ def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callab
             if modelled:
                 _finish_moments(flags, offset, start, cells, mf, tf, at, indices, firsts, inner)
                 _fill_basis(flags, functions, weight, start, cells, ys, firsts, basis, work[OWN])
+                _add_precision(precision, start, cells, basis)
                 _log_rates(flags, work, plain, floor, at, cells, indices, start, ml, tl)
                 for each in range(TILE):
                     underflow[each] = work[LOG_S, each]
@@ -379,6 +442,8 @@ def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callab
                         closed_tile(log_factorial, slopes, by_value, group, start, basis, work, q, held)
                 elif not _open_tile(law, group, start, cells, basis, work, q, held, used):
                     return 0.0, 0.0, SHORT
+                if numbers[FREEDOM] > 0.0:
+                    _student_tile(law, basis, work, scatter)
                 _after_counts(flags, numbers, work)
                 log_z += sum_of(work[LOG_Z, :cells]) + sum_of_logs(work[FACTOR, :cells])
             else:
@@ -388,6 +453,10 @@ def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callab
             _pattern_weights(work, plain, floor, cells, shares)
             if modelled:
                 _cross_tile(law, values, group, start, cells, q, held, used, basis, weights)
+                if squares.shape[0] > 0:
+                    _add_noise(precision, start, cells, basis, weights, scatter)
+                    for lane in range(cells):
+                        squares[at[lane]] += scatter[1, lane]
                 _data_weights(flags, offset, start, cells, weights, inner, moved, cellwise, firsts, leaves == CELLS)
             count += sum_of(work[COUNT, :cells])
             for lane in range(cells):
@@ -415,6 +484,7 @@ def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callab
                             flush(totals[section], parts[section])
                         run = 0
                     if ended and leaves == LINES:
+                        _rescale_line(noise, line, squares, indptr[line], hi, cellwise[1], sums)
                         begin, until, prefetched = _next(indptr, line, prefetched, start + cells, n, window)
                         descend_line(
                             indices, indptr[line], hi, mp, tp, line, first, second, D1, cellwise[1], sums, prior, steps,
@@ -486,9 +556,9 @@ def statistics_loop(constants: Columns | None, gathers: bool) -> Callable[..., A
 
     def statistics(lines, mine, theirs, law, q, used, moments, vectors, by_group, tile, columns):
         _, D1, D2, first, second, features, _, _, _, _, _, _ = given if fixed else columns
-        indptr, indices, values, group, offset, functions, weight = lines
+        indptr, indices, values, group, offset, functions, weight, precision = lines
         (mp, _, mf), (tp, _, tf), (known, spread), flags = mine, theirs, moments, law[0]
-        work, basis, plain, inner, ys, at, firsts, _, _, _, _, _ = tile
+        work, basis, plain, inner, ys, at, firsts, _, _, _, _, _, _ = tile
         if not block_fits(lines, mine, theirs, law, first + features, True):
             return UNFIT
         if not held_fits(lines, law, q, used, moments, gathers):
@@ -516,6 +586,9 @@ def statistics_loop(constants: Columns | None, gathers: bool) -> Callable[..., A
                     lane = hi - start
             _finish_moments(flags, offset, start, cells, mf, tf, at, indices, firsts, inner)
             _fill_basis(flags, functions, weight, start, cells, ys, firsts, basis, work[OWN])
+            _add_precision(precision, start, cells, basis)
+            if law[1][FREEDOM] > 0.0:
+                _student_basis(law, basis)
             for v in range(vectors.shape[0]):
                 for lane in range(cells, TILE):
                     basis[v, lane] = 0.0

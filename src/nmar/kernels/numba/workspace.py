@@ -31,6 +31,7 @@ class Tile(NamedTuple):
     shares: Array  # E[n] over the inner product, in the storage type
     moved: Array  # weights with which lines are added, in the storage type
     bins: Array  # of thinned counts (thinned.py)
+    noise: Array  # E[ω] of the tail, and its products with residuals
 
 
 class LineWorkspace(NamedTuple):
@@ -60,7 +61,8 @@ def tile_workspace(basis: int, dtype: Any, bins: int = 0) -> Tile:
     firsts, weights, underflow = np.zeros((2, TILE)), np.zeros((2, TILE)), np.zeros(TILE)
     shares, moved = np.zeros(TILE, dtype), np.zeros((2, TILE), dtype)
     counts = np.zeros((4, bins, TILE))
-    return Tile(work, statistics, plain, inner, ys, at, firsts, weights, underflow, shares, moved, counts)
+    noise = np.ones((2, TILE))
+    return Tile(work, statistics, plain, inner, ys, at, firsts, weights, underflow, shares, moved, counts, noise)
 
 
 def expect_workspace(sizes: tuple[int, int, int], basis: int, dtype: Any, normal: bool, bins: int = 0) -> Workspace:

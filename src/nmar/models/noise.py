@@ -1,0 +1,154 @@
+"""Noise by row and by column, with a Student tail (theory.md, Noise).
+
+y_ij ~ N(μ_ij, σ² φ / (λ_i ρ_j ω_ij)) with λ_i ~ Ga(a, a), ρ_j ~ Ga(b, b) and ω_ij ~ Ga(ν/2, ν/2), shape and rate. A
+side holds q(λ) or q(ρ) of its lines, what all cells share holds a, b and ν, and the kernels integrate ω out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import polygamma, psi
+
+from nmar.kernels.spec import NO_NOISE, Expectation, LineNoise, Lines
+from nmar.prob.factor import GammaFactor
+
+Array = NDArray[Any]
+
+START = 5.0  # first shape a, b of the noise levels of rows and of columns
+FREEDOM = 8.0  # first degrees of freedom of the tail
+LARGEST = 1e4  # shape beyond which lines do not differ in noise
+MOST = 1e3  # degrees of freedom beyond which values are normal
+LEAST = 0.5  # smallest shape
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What is learned of the noise, and its shared parameters.
+
+    Attributes
+    ----------
+    axes : tuple of bool
+        Whether rows and columns have noise levels of their own.
+    shapes : tuple of float
+        Prior shapes a and b of the noise levels of rows and columns.
+    freedom : float
+        Degrees of freedom ν of the tail; 0 for normal values.
+    learns_freedom : bool
+        Whether ν is learned.
+    """
+
+    axes: tuple[bool, bool] = (True, True)
+    shapes: tuple[float, float] = (START, START)
+    freedom: float = 0.0
+    learns_freedom: bool = False
+
+    def start(self, axis: int, n: int) -> GammaFactor | None:
+        """Noise levels of ``n`` lines of an axis before any cell is seen, all 1; None where the axis has none."""
+        if not self.axes[axis]:
+            return None
+        return GammaFactor(np.full(n, self.shapes[axis]), np.full(n, self.shapes[axis]))
+
+    def divergence(self, axis: int, levels: GammaFactor | None) -> float:
+        """KL of the noise levels of an axis from their prior."""
+        shape = self.shapes[axis]
+        return 0.0 if levels is None else levels.divergence(shape, shape, np.log(shape))
+
+    def learned(self, axis: int, levels: GammaFactor | None) -> Noise:
+        """The prior shape of an axis from its new noise levels: log a − ψ(a) = −1 − mean(E log λ − E λ)."""
+        if levels is None:
+            return self
+        new = _matched(float(np.mean(levels.mean - levels.log_mean)) - 1.0, LARGEST)
+        return replace(self, shapes=(new, self.shapes[1]) if axis == 0 else (self.shapes[0], new))
+
+    def with_tail(self, total: float, cells: float) -> Noise:
+        """ν from Σ (E log ω − E ω) over the cells: the same equation for ν/2."""
+        if not self.learns_freedom or not cells > 0.0:
+            return self
+        return replace(self, freedom=2.0 * _matched(-total / cells - 1.0, 0.5 * MOST))
+
+
+def _matched(target: float, largest: float) -> float:
+    """The shape with log a − ψ(a) = ``target``, by Newton's method in log a, between ``LEAST`` and ``largest``."""
+    shape = min(0.5 / max(target, 1e-12), largest)
+    for _ in range(50):
+        step = (np.log(shape) - psi(shape) - target) / (1.0 - shape * float(polygamma(1, shape)))
+        shape = float(np.clip(shape * np.exp(-step), LEAST, largest))
+        if abs(step) < 1e-12:
+            break
+    return shape
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Noise levels of all lines of a side as cells read them.
+
+    Attributes
+    ----------
+    mean, log_mean : arrays of shape (n,)
+        E λ and E log λ of each line.
+    """
+
+    mean: Array
+    log_mean: Array
+
+    @classmethod
+    def of(cls, levels: GammaFactor | None) -> Levels | None:
+        """The levels of a side, or None where its lines do not differ."""
+        return None if levels is None else cls(np.asarray(levels.mean, np.float64), _log_mean(levels))
+
+
+def _log_mean(levels: GammaFactor) -> Array:
+    return np.asarray(levels.log_mean, np.float64)
+
+
+def cell_precision(cells: Lines, mine: GammaFactor | None, theirs: Levels | None) -> tuple[Lines, float]:
+    """Cells with E[λ_i] E[ρ_j], and Σ ½ (E log λ_i + E log ρ_j) over them, each as often as it counts."""
+    if mine is None and theirs is None:
+        return cells, 0.0
+    counted = line_counts(cells)
+    precision, log_total = np.ones(len(cells.indices)), 0.0
+    if theirs is not None:
+        precision = np.take(theirs.mean, cells.indices)
+        logs = np.take(theirs.log_mean, cells.indices)
+        log_total += float(np.sum(logs if not cells.weight.size else logs * cells.weight))
+    if mine is not None:
+        precision *= np.repeat(np.asarray(mine.mean, np.float64), np.diff(cells.indptr))
+        log_total += float(counted @ _log_mean(mine))
+    return cells._replace(precision=precision), 0.5 * log_total
+
+
+def line_counts(cells: Lines) -> Array:
+    """How often the cells of each line count."""
+    if not cells.weight.size:
+        return np.diff(cells.indptr).astype(np.float64)
+    sums = np.append(0.0, np.cumsum(cells.weight, dtype=np.float64))
+    return sums[cells.indptr[1:]] - sums[cells.indptr[:-1]]
+
+
+def line_noise(cells: Lines, mine: GammaFactor | None, shape: float) -> LineNoise:
+    """What the update of the noise levels of a block needs."""
+    if mine is None:
+        return NO_NOISE
+    return LineNoise(np.asarray(mine.mean, np.float64), shape + 0.5 * line_counts(cells), shape)
+
+
+def updated_levels(noise: LineNoise, squares: Array, like: GammaFactor) -> GammaFactor:
+    """q(λ_i) = Ga(a + n_i/2, a + ½ Σ_j ρ̂_j ω̂_ij R_ij/(σ²φ)) from Σ ω E[(y − μ)²] under the old levels."""
+    rate = noise.rate + 0.5 * squares / noise.mean
+    return GammaFactor(noise.shape.astype(like.alpha.dtype), rate.astype(like.beta.dtype))
+
+
+def rescaled(found: Expectation, noise: LineNoise, cells: Lines) -> Expectation:
+    """A block's sums with the new noise levels of its lines, to which all weights of a line are proportional."""
+    if not noise.mean.size:
+        return found
+    change = noise.shape / (noise.rate * noise.mean + 0.5 * found.squares)
+    found = found._replace(linear=found.linear * change[:, None], quadratic=found.quadratic * change[:, None])
+    if found.cellwise is None:
+        return found
+    each = np.repeat(change, np.diff(cells.indptr))
+    return found._replace(cellwise=np.stack([found.cellwise[0] * each, found.cellwise[1] * each, found.cellwise[2]]))
