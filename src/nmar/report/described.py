@@ -48,6 +48,8 @@ def model_facts(model: Any) -> list[Fact]:
         Fact("dispersion", f"{known.dispersion:.4g}"),
         Fact("pattern components", str(law.pattern.factors)),
     ]
+    if shared.noise is not None and shared.noise.freedom:
+        found.append(Fact("tail", f"{shared.noise.freedom:.3g}", "degrees of freedom; infinite for normal values"))
     reason = getattr(model, "stop_reason_", None)
     return [*found, Fact("sweeps", str(model.n_iter_), reason)] if reason else found
 
@@ -71,6 +73,8 @@ def _settings(known: Posterior) -> str:
 def linkage_words(known: Posterior) -> str:
     """What the linkage does, in a sentence or two."""
     kind, linkage = kind_of(known), known.state.shared.linkage
+    if kind == "ignorable" and known.state.shared.noise is not None:
+        return "Rows and columns have noise of their own. Which cells are missing has no say in the values."
     if kind != "coupled":
         return KINDS[kind].what
     low, high = _likely(known)
@@ -118,6 +122,8 @@ def groups(model: Any, members: int = 5) -> list[tuple[str, str, list[Group]]]:
         found.append(("Clusters", CLUSTERS, _clusters(model, members)))
     if (sides := _sides(model, "pattern_")) is not None:
         found.append(("Components of the missingness", PATTERN, _by_factor(sides, members, ("high",), "component")))
+    if noise := _noise_groups(model, members):
+        found.append(("Noise", NOISE, noise))
     return found
 
 
@@ -129,6 +135,10 @@ VALUES = (
 PATTERN = (
     "Rows and columns of the same component are observed together more often than others: who looks at what, not what"
     " they find there."
+)
+NOISE = (
+    "How far values lie from their prediction, as a standard deviation in units of the values: a row's where columns"
+    " have their average noise, and a column's where rows have."
 )
 CLUSTERS = "Lines whose values have the same profile, with those that belong there most surely."
 
@@ -158,6 +168,20 @@ def _by_factor(sides: tuple[Any, Any], members: int, signs: tuple[str, ...], wor
         )
         for k in kept
     ]
+
+
+def _noise_groups(model: Any, members: int) -> list[Group]:
+    """The noisiest and the quietest rows and columns, with their noise."""
+    found = []
+    for name, what in (("row_noise_", "rows"), ("col_noise_", "columns")):
+        noise = getattr(model, name, None)
+        if noise is None:
+            continue
+        order = np.argsort(-noise.level, kind="stable")
+        ends = (("noisiest", order[:members]), ("quietest", order[::-1][:members]))
+        shown = tuple((end, ", ".join(f"{noise.ids[k]} ({noise.level[k]:.3g})" for k in which)) for end, which in ends)
+        found.append(Group(what, f"median {np.median(noise.level):.3g}", shown))
+    return found
 
 
 def _listed(found: list[tuple[Any, float]]) -> str:
