@@ -350,3 +350,11 @@ def test_what_cannot_be_is_refused_by_name(settings, words):
     cells = cells.with_values(np.round(np.abs(cells.values)))
     with pytest.raises(ValueError, match=words):
         nmar.CCPF(**{"data": nmar.Factorization(2), "factors": 2, "max_iter": 2, **settings}).fit(cells)
+
+
+def test_the_two_stage_baseline_and_all_cells_can_have_noise():
+    cells = noisy_table((30, 25), seed=4)[0]
+    for settings in ({"linkage": "two-stage"}, {"linkage": "ignorable", "target": "all"}):
+        model = nmar.CCPF(nmar.Factorization(2), noise="rows+cols", factors=2, max_iter=30, random_state=0, **settings)
+        assert np.isfinite(model.fit(cells).log_likelihood(cells))
+        assert len(model.row_noise_.level) == 30

@@ -206,7 +206,7 @@ def _run(job: Job, law: Law, observed: Observed, progress: Progress) -> Fitted:
 def _pattern_first(job: Job) -> Fitted:
     """The pattern alone, until its bound settles."""
     plain = replace(job.options, linkage="ignorable", control=False, trust=1.0, target="observed", propensity=None)
-    options = replace(plain, data=PatternOnly(), solver="batch")
+    options = replace(plain, data=PatternOnly(), solver="batch", noise=None, tail=None)
     return preliminary(_fit(replace(job, options=options, valid=None, watch=None, keep=_stage(job, "pattern"))))
 
 
