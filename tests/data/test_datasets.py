@@ -388,3 +388,35 @@ def test_terms_are_said_once(tmp_path, caplog):
     assert [record.message for record in caplog.records] == [
         "Jester 2: free for research; cite Goldberg et al. (2001). https://eigentaste.berkeley.edu/dataset/"
     ]
+
+
+def test_a_changed_bit_in_a_compressed_tar_file_is_noticed(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"{u}::{i}::{r}::978300760\n" for u, i, r in rng.integers(1, 6, (300, 3)).tolist()]
+    lines = [f"{k}::{line}" for k, line in enumerate(line.split("::", 1)[1] for line in lines)]
+    whole = tarred({"ratings.dat": "".join(lines).encode()}, "w:gz")
+    path = tmp_path / "ml.tar.gz"
+    path.write_bytes(whole)
+    expected = entries(movielens("1m", path))
+    silent = []
+    for place in range(12, len(whole), 7):
+        content = bytearray(whole)
+        content[place] ^= 1 << (place % 8)
+        path.write_bytes(content)
+        try:
+            if entries(movielens("1m", path)) != expected:
+                silent.append(place)
+        except ValueError:
+            pass
+    assert silent == []
+
+
+def test_archives_inside_archives_end_somewhere(tmp_path):
+    content = b"1::31::2.5::978300760\n"
+    name = "ratings.dat"
+    for depth in range(6):
+        content = tarred({name: content})
+        name = f"{depth}.tar"
+    (tmp_path / "deep.tar").write_bytes(content)
+    with pytest.raises(ValueError, match=r"deep\.tar.* archives inside archives.* more than 4 deep; unpack"):
+        movielens("1m", tmp_path / "deep.tar")

@@ -352,3 +352,71 @@ def test_an_unnamed_column_is_no_id(tmp_path, parser):
 def test_what_is_left_after_naming(tmp_path, parser):
     path = write(tmp_path / "a.csv", "item,stars,user\n20,5,ann\n10,0,bob\n")
     assert read(path, row="user", col="item").values.tolist() == [5.0, 0.0]
+
+
+# --- damaged matrices ---------------------------------------------------------------------------------------------
+
+DAMAGES = [
+    ("indptr", 1, 10**6, "indptr falls from 1000000 to"),
+    ("indptr", 4, 10**6, "indptr ends with 1000000, and there are 3 indices"),
+    ("indices", 0, 10**8, "indices has 100000000 at place 0, outside 0 … 4"),
+    ("indices", 0, -3, "indices has -3 at place 0"),
+]
+
+
+def damaged(part, at, value):
+    """The parts of a csr matrix, one entry of them changed."""
+    matrix = MATRIX.tocsr()
+    parts = {name: getattr(matrix, name).copy() for name in ("data", "indices", "indptr")}
+    parts[part][at] = value
+    return parts
+
+
+@pytest.mark.parametrize(("part", "at", "value", "told"), DAMAGES)
+def test_a_damaged_sparse_matrix_in_npz_is_named(tmp_path, part, at, value, told):
+    path = tmp_path / "m.npz"
+    np.savez(path, format=b"csr", shape=MATRIX.shape, **damaged(part, at, value))
+    with pytest.raises(ValueError, match=rf"path='.*m\.npz': .*{told}.*; write it again"):
+        read(path)
+
+
+def test_npz_with_parts_that_are_missing_or_wrong(tmp_path):
+    path = tmp_path / "m.npz"
+    parts = damaged("indptr", 0, 0)
+    np.savez(path, format=b"csr", shape=MATRIX.shape, data=parts["data"], indices=parts["indices"])
+    with pytest.raises(ValueError, match=r"m\.npz' has no array 'indptr'"):
+        read(path)
+    np.savez(path, format=b"csr", shape=(4,), **parts)
+    with pytest.raises(ValueError, match=r"m\.npz': shape \[4\] is not that of a matrix"):
+        read(path)
+    np.savez(path, format=b"coo", shape=(4, 5), row=[0, 9], col=[0, 1], data=[1.0, 2.0])
+    with pytest.raises(ValueError, match=r"m\.npz' is not a sparse matrix of scipy"):
+        read(path)
+
+
+@pytest.mark.parametrize(("part", "at", "value", "told"), DAMAGES)
+def test_a_damaged_sparse_matrix_in_h5ad_is_named(tmp_path, part, at, value, told):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "m.h5ad"
+    with h5py.File(path, "w") as file:
+        group = file.create_group("X")
+        group.attrs.update({"encoding-type": "csr_matrix", "shape": MATRIX.shape})
+        for name, array in damaged(part, at, value).items():
+            group[name] = array
+    with pytest.raises(ValueError, match=rf"path='.*m\.h5ad': X: .*{told}.*; write it again"):
+        read(path)
+
+
+def test_a_nul_byte_in_mtx_is_refused(tmp_path):
+    path = tmp_path / "m.mtx"
+    scipy.io.mmwrite(path, MATRIX)
+    content = bytearray(path.read_bytes())
+    content[-4] = 0
+    path.write_bytes(content)
+    with pytest.raises(
+        ValueError, match=rf"m\.mtx' is not a Matrix Market file: .*NUL byte at place {len(content) - 4}"
+    ):
+        read(path)
+    (tmp_path / "m.mtx.gz").write_bytes(gzip.compress(bytes(content)))
+    with pytest.raises(ValueError, match=r"m\.mtx\.gz' is not a Matrix Market file: .*NUL byte"):
+        read(tmp_path / "m.mtx.gz")

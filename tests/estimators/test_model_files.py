@@ -246,3 +246,72 @@ def test_a_loaded_model_with_covariates_resumes_its_checkpoints(cells, tmp_path)
     model.set_params(max_iter=4)
     model.fit(cells, **given, resume=True, callbacks=[lambda record: swept.append(record.iteration)])
     assert swept == [3, 4]
+
+
+# --- damaged training cells ---------------------------------------------------------------------------------------
+
+
+def crafted(model, path, change, part="_seen"):
+    """A model file whose training cells were changed."""
+    model.save(path, seen=True)
+    known, trace, params, more = store.load(path)
+    parts = dict(more)
+    cells = list(parts[part] if part == "_seen" else parts[part][0])
+    change(cells)
+    parts[part] = tuple(cells) if part == "_seen" else (tuple(cells),)
+    store.save(path, (known, trace, params, tuple(parts.items())))
+    return path
+
+
+def put(place, at, value):
+    """Set one entry of one array of the cells: 0 indptr, 1 indices, 2 values, 3 weights."""
+
+    def change(cells):
+        cells[place] = cells[place].copy()
+        cells[place][at] = value
+
+    return change
+
+
+DAMAGES = [
+    (put(1, 5, 10**8), "indices has 100000000 at place 5, outside 0 … 39"),
+    (put(1, 5, -7), "indices has -7 at place 5"),
+    (put(0, 3, 10**9), "indptr falls from 1000000000"),
+    (put(0, 0, 1), "indptr begins with 1"),
+    (put(2, 0, np.nan), "values has nan at place 0"),
+    (put(3, 0, -1.0), "weights has -1.0 at place 0"),
+    (lambda cells: cells.__setitem__(2, cells[2][:-3]), "values for"),
+    (lambda cells: cells.__setitem__(0, cells[0][:-1]), "indptr has 60 entries, and 60 lines need 61"),
+    (lambda cells: cells.__setitem__(1, 4), "indices is int, not a list of integers"),
+    (lambda cells: cells.__setitem__(4, "rows"), "holds str where the ids of rows belong"),
+    (lambda cells: cells.pop(), "5 parts instead of 6"),
+]
+
+
+@pytest.mark.parametrize(("change", "told"), DAMAGES)
+def test_damaged_training_cells_are_refused_by_name(change, told, cells, tmp_path):
+    weighted = cells.with_weights(np.ones(len(cells)))
+    model = nmar.CCPF(nmar.Effects("rows"), **OPTIONS).fit(weighted)
+    path = crafted(model, tmp_path / "m.nmar", change)
+    with pytest.raises(ValueError, match=rf"m\.nmar'.*training cells.*{told}.*; save the model again"):
+        nmar.load(path)
+
+
+def test_damaged_held_out_cells_are_refused_too(cells, tmp_path):
+    train, valid, _ = cells.split(test=0.0, valid=0.1, seed=0)
+    model = nmar.CCPF(nmar.Effects("rows"), **OPTIONS).fit(train, valid=valid)
+    path = crafted(model, tmp_path / "m.nmar", put(1, 2, 10**8), "_hidden")
+    with pytest.raises(ValueError, match=r"m\.nmar'.*held-out cells: indices has 100000000 at place 2"):
+        nmar.load(path)
+
+
+def test_training_cells_of_other_axes_than_the_model_are_refused(cells, tmp_path):
+    def fewer(parts):
+        parts[4] = nmar.Cells.from_arrays([9], [0], [1.0]).rows
+        parts[0] = parts[0][:11].copy()
+        parts[0][-1] = len(parts[1])
+
+    model = nmar.CCPF(nmar.Effects("rows"), **OPTIONS).fit(cells)
+    path = crafted(model, tmp_path / "m.nmar", fewer)
+    with pytest.raises(ValueError, match=r"10 rows and 40 columns, and the model has 60 and 40"):
+        nmar.load(path)

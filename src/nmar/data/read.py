@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from numpy.typing import NDArray
 from nmar.data.axis import Axis
 from nmar.data.build import Duplicates, check_duplicates_policy
 from nmar.data.cells import Cells
+from nmar.data.structure import check_structure
 from nmar.data.tables import COMPRESSIONS, Wanted, open_bytes, read_parquet, read_text, write_frame
 
 __all__ = ["read", "write_frame"]
@@ -27,6 +30,8 @@ __all__ = ["read", "write_frame"]
 TEXTS = (".csv", ".tsv", ".txt")
 PARQUETS = (".parquet", ".pq")
 MATRICES = (".mtx", ".npz", ".h5ad")
+DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError)  # what zip files raise
+REMEDY = "write it again, or get an undamaged copy"
 
 
 def read(
@@ -123,6 +128,7 @@ def _read_matrix(file: Path, kind: str, wanted: Wanted, duplicates: Duplicates, 
         raise ValueError(f"{argument}={name!r} names a column, but a {kind[1:]} file has none; leave it out")
     if kind == ".h5ad":
         return _read_h5ad(file, duplicates, layer)
+    _refuse_nul(file)
     # A path where there is one: given an open file, scipy ends the whole process at a header that it cannot read.
     opened = open_bytes(file) if file.suffix.lower() in COMPRESSIONS else nullcontext(file)
     with opened as source:
@@ -139,7 +145,7 @@ def _read_npz(file: Path, wanted: Wanted, duplicates: Duplicates) -> Cells:
     """A stored scipy matrix, or arrays: of ids and values, or, with a `shape`, of positions and values."""
     with _open_npz(file) as archive:
         if "format" in archive and "data" in archive:
-            return Cells.from_scipy(sparse.load_npz(file), duplicates)
+            return Cells.from_scipy(_npz_matrix(archive, file), duplicates)
         names = wanted.names([name for name in archive if name != "shape"], f"path={str(file)!r}")
         arrays: dict[str, NDArray[Any]] = {name: _npz_array(archive, name, file) for name in names}
         shape = archive["shape"].tolist() if "shape" in archive else None
@@ -148,6 +154,45 @@ def _read_npz(file: Path, wanted: Wanted, duplicates: Duplicates) -> Cells:
         weights = None if wanted.weight is None else arrays[wanted.weight]
         return Cells.from_arrays(arrays[row], arrays[col], arrays[value], shape, duplicates, weights)
     return Cells.from_frame(arrays, row, col, value, duplicates, weight=wanted.weight)
+
+
+def _refuse_nul(file: Path) -> None:
+    """Refuse a NUL byte in a Matrix Market file, at which scipy ends the whole process."""
+    place = 0
+    with open_bytes(file) as stream:
+        while block := stream.read(1 << 20):
+            if 0 in block:
+                raise ValueError(
+                    f"path={str(file)!r} is not a Matrix Market file: it has a NUL byte at place"
+                    f" {place + block.index(0)}; get it again"
+                )
+            place += len(block)
+
+
+def _npz_matrix(archive: Any, file: Path) -> Any:
+    """A matrix written by scipy.sparse.save_npz; compressed ones are checked before scipy reads them."""
+    where, form = f"path={str(file)!r}", _npz_array(archive, "format", file)
+    kind = form.item().decode("ascii", "replace") if form.shape == () and form.dtype.kind == "S" else str(form)
+    if kind in ("csr", "csc"):
+        parts = [_npz_array(archive, name, file) for name in ("data", "indices", "indptr", "shape")]
+        return _compressed(kind, parts[:3], parts[3], where)
+    try:
+        return sparse.load_npz(file)
+    except (*DAMAGED, ValueError, TypeError, KeyError, NotImplementedError, AttributeError) as error:
+        raise ValueError(f"{where} is not a sparse matrix of scipy: {error}; {REMEDY}") from None
+
+
+def _compressed(kind: str, parts: Sequence[Any], shape: Any, where: str) -> Any:
+    """A csr or csc array of (data, indices, indptr) from a file."""
+    data, indices, indptr = parts
+    size = np.asarray(shape)
+    if size.shape != (2,) or size.dtype.kind not in "iu" or size.min() < 0:
+        raise ValueError(f"{where}: shape {size.tolist()} is not that of a matrix; {REMEDY}")
+    rows, cols = (int(length) for length in size)
+    lines = (rows, cols) if kind == "csr" else (cols, rows)
+    check_structure(indptr, indices, data, lines, where, REMEDY)
+    container = sparse.csr_array if kind == "csr" else sparse.csc_array
+    return container((data, indices, indptr), shape=(rows, cols))
 
 
 def _open_npz(file: Path) -> Any:
@@ -163,8 +208,12 @@ def _open_npz(file: Path) -> Any:
 
 
 def _npz_array(archive: Any, name: str, file: Path) -> NDArray[Any]:
+    if name not in archive:
+        raise ValueError(f"path={str(file)!r} has no array {name!r}; {REMEDY}")
     try:
         array: NDArray[Any] = archive[name]
+    except DAMAGED as error:
+        raise ValueError(f"path={str(file)!r}: array {name!r} is damaged: {error}; {REMEDY}") from None
     except ValueError:
         raise ValueError(
             f"path={str(file)!r}: array {name!r} holds Python objects, which are not read; store numbers or texts"
@@ -196,9 +245,12 @@ def _h5ad_matrix(group: Any, what: str) -> Any:
     """A stored sparse matrix, or a dense one with NaN; in one without, zeros may well stand for missing cells."""
     encoding = "" if group is None else str(group.attrs.get("encoding-type", ""))
     if encoding in ("csr_matrix", "csc_matrix"):
-        container = sparse.csr_array if encoding == "csr_matrix" else sparse.csc_array
-        parts = tuple(group[name][:] for name in ("data", "indices", "indptr"))
-        return container(parts, shape=tuple(group.attrs["shape"]))
+        try:
+            parts = tuple(group[name][:] for name in ("data", "indices", "indptr"))
+            shape = group.attrs["shape"]
+        except (KeyError, OSError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+            raise ValueError(f"{what} is damaged: {error}; {REMEDY}") from None
+        return _compressed(encoding[:3], parts, shape, what)
     dense = group[()] if hasattr(group, "dtype") else None
     if dense is None or dense.ndim != 2 or not np.isnan(dense).any():
         raise ValueError(

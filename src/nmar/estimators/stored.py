@@ -9,14 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from nmar.data.cells import Cells, Compressed
+from nmar.data.axis import Axis
+from nmar.data.cells import Cells
+from nmar.data.compact import compact
+from nmar.data.compressed import Compressed, index_dtype
 from nmar.data.covariates import CovariateTable
+from nmar.data.structure import check_structure
 from nmar.fit.search.choose import Choice
 from nmar.posterior.posterior import Posterior
 from nmar.posterior.store import save as save_record
 
 TRACE = ("bound_trace_", "valid_trace_", "seconds_trace_", "stop_reason_")
 LEFT_OUT = ("random_state", "propensity")  # parameters that a fitted model no longer needs
+REMEDY = "save the model again, or get an undamaged copy of the file"
 
 
 class Stored:
@@ -70,8 +75,8 @@ class Stored:
         return more
 
 
-def restore(model: Any, record: Any) -> Any:
-    """A new estimator with what a file holds."""
+def restore(model: Any, record: Any, path: str | os.PathLike[str]) -> Any:
+    """A new estimator with what the file at ``path`` holds."""
     known, trace, _, *rest = record
     model.posterior_ = known
     for name, value in zip(TRACE, trace, strict=True):
@@ -80,8 +85,10 @@ def restore(model: Any, record: Any) -> Any:
     readers: dict[str, Callable[[Any], Any]] = {
         "feature_names_in_": lambda names: np.array(names, object),
         "choices_": lambda listed: tuple(Choice(*one) for one in listed),
-        "_seen": _cells_from_tuple,
-        "_hidden": lambda parts: tuple(_cells_from_tuple(part) for part in parts),
+        "_seen": lambda parts: _cells_from_tuple(parts, f"path={str(path)!r}, training cells", known),
+        "_hidden": lambda held: tuple(
+            _cells_from_tuple(parts, f"path={str(path)!r}, held-out cells") for parts in held
+        ),
     }
     for name, value in rest[0] if rest else ():
         setattr(model, name, readers.get(name, lambda same: same)(value))
@@ -104,6 +111,27 @@ def _cells_to_tuple(cells: Cells) -> tuple[Any, ...]:
     return (by.indptr, by.indices, by.values, cells.weights, cells.rows, cells.cols)
 
 
-def _cells_from_tuple(parts: tuple[Any, ...]) -> Cells:
-    indptr, indices, values, weights, rows, cols = parts
-    return Cells(Compressed(indptr, indices, values, len(cols)), rows, cols, weights)
+def _cells_from_tuple(parts: Any, where: str, known: Posterior | None = None) -> Cells:
+    """The cells that a file holds, checked before any loop reads them."""
+    indptr, indices, values, weights, rows, cols = _checked_parts(parts, where)
+    shape = len(rows), len(cols)
+    if known is not None and shape != (len(known.rows), len(known.cols)):
+        raise ValueError(
+            f"{where}: {shape[0]} rows and {shape[1]} columns, and the model has {len(known.rows)} and"
+            f" {len(known.cols)}; {REMEDY}"
+        )
+    check_structure(indptr, indices, values, shape, where, REMEDY, weights=weights, ordered=True, finite=True)
+    positions = indices.astype(index_dtype(shape[1]), copy=False)
+    lines = Compressed(indptr.astype(np.int64, copy=False), positions, compact(values), shape[1])
+    return Cells(lines, rows, cols, None if weights is None else weights.astype(np.float64, copy=False))
+
+
+def _checked_parts(parts: Any, where: str) -> tuple[Any, ...]:
+    """The six parts of stored cells, the last two of them axes."""
+    if not isinstance(parts, tuple) or len(parts) != 6:
+        count = len(parts) if isinstance(parts, tuple) else 0
+        raise ValueError(f"{where}: {count} parts instead of 6; {REMEDY}")
+    for axis, name in zip(parts[4:], ("rows", "columns"), strict=True):
+        if not isinstance(axis, Axis):
+            raise ValueError(f"{where}: it holds {type(axis).__name__} where the ids of {name} belong; {REMEDY}")
+    return parts

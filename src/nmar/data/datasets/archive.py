@@ -24,6 +24,8 @@ __all__ = ["Member", "matching", "members", "readable", "single"]
 
 BROKEN = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.bz", ".tar.xz")
+DEEPEST = 4  # archives inside one another; a small file could otherwise hold them without end
+MAGIC: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
@@ -124,27 +126,50 @@ def _file(file: Path, pattern: str) -> Iterator[Member]:
         yield from _opened(stream, file.name, str(file), pattern)
 
 
-def _opened(stream: IO[bytes], name: str, where: str, pattern: str) -> Iterator[Member]:
+def _opened(stream: IO[bytes], name: str, where: str, pattern: str, depth: int = 1) -> Iterator[Member]:
     """The matching files in a stream: those of an archive, or itself."""
-    if name.lower().endswith(".zip"):
-        whole = stream if stream.seekable() else io.BytesIO(stream.read())
-        with zipfile.ZipFile(whole) as archive:
-            for inside in sorted(archive.namelist()):
-                if _wanted(inside, pattern):
-                    with archive.open(inside) as found:
-                        yield from _opened(found, inside, f"{where}/{inside}", pattern)
-    elif name.lower().endswith(TARS):
-        with tarfile.open(fileobj=stream, mode="r|*") as tar:
-            for one in tar:
-                if one.isfile() and _wanted(one.name, pattern):
-                    extracted = tar.extractfile(one)
-                    assert extracted is not None
-                    once = io.BufferedReader(_ReadOnce(extracted))
-                    yield from _opened(once, one.name, f"{where}/{one.name}", pattern)
-    else:
+    if not _is_archive(name):
         opener = COMPRESSED.get(PurePosixPath(name).suffix.lower())
         plain: IO[bytes] = stream if opener is None else opener(stream, "rb")
         yield Member(_plain(PurePosixPath(name).name), where, plain)
+        return
+    if depth > DEEPEST:
+        raise ValueError(f"path={where!r}: archives inside archives, more than {DEEPEST} deep; unpack the inner ones")
+    inside = _in_zip if name.lower().endswith(".zip") else _in_tar
+    for found, inner in inside(stream, pattern):
+        yield from _opened(found, inner, f"{where}/{inner}", pattern, depth + 1)
+
+
+def _in_zip(stream: IO[bytes], pattern: str) -> Iterator[tuple[IO[bytes], str]]:
+    """The wanted files of a zip file, with their names."""
+    whole = stream if stream.seekable() else io.BytesIO(stream.read())
+    with zipfile.ZipFile(whole) as archive:
+        for name in sorted(archive.namelist()):
+            if _wanted(name, pattern):
+                with archive.open(name) as found:
+                    yield found, name
+
+
+def _in_tar(stream: IO[bytes], pattern: str) -> Iterator[tuple[IO[bytes], str]]:
+    """The wanted files of a tar file, with their names; it is read to its end, where its checksum stands."""
+    plain = _decompressed(stream)
+    with tarfile.open(fileobj=plain, mode="r|") as tar:
+        for one in tar:
+            if one.isfile() and _wanted(one.name, pattern):
+                extracted = tar.extractfile(one)
+                assert extracted is not None
+                yield io.BufferedReader(_ReadOnce(extracted)), one.name
+    while plain.read(1 << 20):
+        pass
+
+
+def _decompressed(stream: Any) -> Any:
+    """A stream without its compression, told by its first bytes; tarfile's own reader compares no checksum."""
+    first = stream.peek(8)
+    for magic, opener in MAGIC.items():
+        if first.startswith(magic):
+            return opener(stream, "rb")
+    return stream
 
 
 class _ReadOnce(io.RawIOBase):
