@@ -119,6 +119,10 @@ class CCPF(
     tail : bool, float or None, default None
         Whether values have a Student tail instead of a normal one. A number gives its degrees of freedom, True learns
         them. It needs ``linkage="ignorable"`` or none. None: True where ``noise=None`` is "rows+cols".
+    mechanism : {"none", "taste"}, default 'none'
+        How what is missing tells about the mean of the values. "taste": what rows and columns choose describes them; a
+        pattern is fitted first, and the values' factors and biases depend on its weights as covariates (Gaussian
+        factorization, effects and mixtures).
     target : {"observed", "all"}, default 'observed'
         Which cells predictions are about. "observed": values given that they are observed. "all": values of all cells,
         whether anybody chose to observe them or not; training cells then count by the inverse of their P(observed),
@@ -191,6 +195,7 @@ class CCPF(
         trust: float | Literal["auto"] | None = None,
         noise: Literal["rows+cols", "rows", "cols", "constant"] | None = None,
         tail: bool | float | None = None,
+        mechanism: Literal["none", "taste"] = "none",
         target: Literal["observed", "all"] = "observed",
         propensity: Any = None,
         bounds: Bounds = None,
@@ -216,6 +221,7 @@ class CCPF(
         self.trust = trust
         self.noise = noise
         self.tail = tail
+        self.mechanism = mechanism
         self.target = target
         self.propensity = propensity
         self.bounds = bounds
@@ -346,8 +352,10 @@ class CCPF(
     @staticmethod
     def _check_warm(options: Options, *others: Any) -> None:
         """A fit that goes on takes cells and hidden ones, nothing else."""
-        if options.target == "all" or options.method is not None:
-            raise ValueError("warm_start=True needs solver='batch' and target='observed'; set warm_start=False")
+        if options.target == "all" or options.method is not None or options.mechanism != "none":
+            raise ValueError(
+                "warm_start=True needs solver='batch', target='observed' and mechanism='none'; set warm_start=False"
+            )
         if any(other is not None and len(other) for other in others[:1]) or any(others[1:]):
             raise ValueError("warm_start=True takes no valid, checkpoint or callbacks; set warm_start=False for those")
 
@@ -426,6 +434,8 @@ class CCPF(
             raise ValueError("partial_fit needs the cells seen so far, which a loaded or streamed model does not hold")
         check_count("sweeps", sweeps, 1)
         options = self._options()
+        if options.mechanism != "none":
+            raise ValueError(f"partial_fit cannot go on with mechanism={options.mechanism!r}; fit all cells again")
         if options.target == "all":
             raise ValueError(
                 "partial_fit cannot weigh cells that come later as target='all' needs; fit all cells again"

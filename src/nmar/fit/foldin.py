@@ -101,9 +101,23 @@ class Folding:
             there = replace(posterior, state=posterior.state.with_side(self.axis, start))
             link: Any = shared.linkage
             observed = replace(observed, group=link.group(there.rates(*cells.positions())))
+        if law.taste is not None:
+            start = self._described(posterior, cells, start)
         found = self._converge(posterior, observed, start)
         order = np.concatenate([where for where, _ in found])
         return map_arrays(join([pair for _, pair in found]).take(np.argsort(order, kind="stable")), on_host)
+
+    def _described(self, posterior: Posterior, cells: Cells, start: Side) -> Side:
+        """Lines at the prior that their choices give them: their pattern is folded in by itself first."""
+        law, shared, side = posterior.law, posterior.state.shared, posterior.state.sides[self.axis]
+        taste = None if law.taste is None else law.taste[self.axis]
+        if taste is None:
+            return start
+        bare = pattern_alone(replace(posterior, state=posterior.state.with_side(self.axis, start)))
+        pattern = self.fold(pattern_alone(posterior), cells, bare.state.sides[self.axis]).pattern
+        x = taste.covariates(law.pattern_of(shared, self.axis).learned(pattern.weights.mean))
+        data: Any = law.data
+        return replace(start, pattern=pattern, data=data.lines_at(self.axis, x, side.data, shared.data))
 
     def _converge(self, posterior: Posterior, observed: Observed, start: Side) -> list[tuple[Array, Side]]:
         """Frozen lines with their positions, lines without cells first."""

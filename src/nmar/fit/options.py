@@ -78,6 +78,7 @@ class Options:
     pattern : law of the pattern, with covariates or another prior shape, and the factors above; None: as usual
     noise : "constant", "rows", "cols", "rows+cols", or None: the last where the model can have it
     tail : whether values have a Student tail, its degrees of freedom, or None: where the model can have one
+    mechanism : "none", or "taste": what rows and columns choose tells about their values
     """
 
     data: Settings = field(default_factory=Factorization)
@@ -99,6 +100,7 @@ class Options:
     pattern: Pattern | None = None
     noise: str | None = None
     tail: bool | float | None = None
+    mechanism: str = "none"
     memory: Any = None  # bytes a fit of cells on disk may need, or None
     executor: Any = None  # where block tasks run; None: in threads of this process
 
@@ -156,6 +158,7 @@ class Options:
         check_choice("dtype", self.dtype, ("float64", "float32"))
         check_choice("target", self.target, ("observed", "all"))
         self._check_noise()
+        self._check_mechanism()
         if self.propensity is not None and self.target != "all":
             raise ValueError("propensity is for target='all'; predictions for observed cells need none")
         if not (isinstance(self.stop.tol, int | float | np.number) and 0 <= self.stop.tol < np.inf):
@@ -179,6 +182,18 @@ class Options:
             return
         if not (isinstance(self.tail, int | float | np.number) and 0 < self.tail < np.inf):
             raise ValueError(f"tail={self.tail!r}; give True, False, None or degrees of freedom above 0")
+
+    def _check_mechanism(self) -> None:
+        """A mechanism, and data whose lines it can describe."""
+        check_choice("mechanism", self.mechanism, ("none", "taste"))
+        if self.mechanism == "none":
+            return
+        if not (hasattr(self.data, "rows") and hasattr(self.data, "cols")):
+            raise ValueError(f"mechanism='taste' needs a data model that takes covariates; {self.data!r} takes none")
+        if getattr(self.data, "family", "gaussian") != "gaussian":
+            raise ValueError("mechanism='taste' moves the means of gaussian values; use family='gaussian'")
+        if self.method is not None:
+            raise ValueError(f"mechanism='taste' needs solver='batch', not {self.solver!r}")
 
     def noise_law(self, data: DataModel, link: Linkage) -> Noise | None:
         """What is learned of the noise of this data model's values under this linkage; None: one dispersion for all."""

@@ -42,6 +42,8 @@ def check_settings(cells: Cells, options: Options) -> None:
         wrong = named.get(options.left_open[0], f"starts={options.starts!r} with a thinned linkage (give starts=1)")
     elif options.method is not None:
         wrong = f"solver={options.solver!r} (give it a stream, dataset.batches)"
+    elif options.mechanism != "none":
+        wrong = f"mechanism={options.mechanism!r}"
     elif options.target != "observed":
         wrong = f"target={options.target!r}"
     elif isinstance(options.data, Regressor):

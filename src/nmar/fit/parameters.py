@@ -232,6 +232,15 @@ PARAMETERS: dict[str, Parameter] = {
             usual="true where no linkage is named",
         ),
         Parameter(
+            "mechanism",
+            "none",
+            '{"none", "taste"}, default \'none\'',
+            'How what is missing tells about the mean of the values. "taste": what rows and columns choose describes '
+            "them; a pattern is fitted first, and the values' factors and biases depend on its weights as covariates "
+            "(Gaussian factorization, effects and mixtures).",
+            choices=("none", "taste"),
+        ),
+        Parameter(
             "target",
             "observed",
             '{"observed", "all"}, default \'observed\'',

@@ -23,6 +23,7 @@ from nmar.fit.search.choose import choose_settings, ranked, score
 from nmar.fit.search.starts import Job, Watch, first_problem, first_state, hidden_cells, with_linkage
 from nmar.fit.solvers.twostage import on_pattern
 from nmar.fit.target import given_probability, weighted
+from nmar.fit.taste import described
 from nmar.kernels.choose import choose
 from nmar.models.context import Observed
 from nmar.models.law import Law
@@ -98,6 +99,8 @@ def _train(
         job = Job(options, cells, valid, away, kernels, executor, watch, control, keep)
         if options.target == "all":
             job = _for_all_cells(job)
+        if options.mechanism == "taste":
+            job = _by_taste(job)
         if options.linkage == "two-stage":
             return _two_stage(job)
         return _fit(job)
@@ -206,7 +209,7 @@ def _run(job: Job, law: Law, observed: Observed, progress: Progress) -> Fitted:
 def _pattern_first(job: Job) -> Fitted:
     """The pattern alone, until its bound settles."""
     plain = replace(job.options, linkage="ignorable", control=False, trust=1.0, target="observed", propensity=None)
-    options = replace(plain, data=PatternOnly(), solver="batch", noise=None, tail=None)
+    options = replace(plain, data=PatternOnly(), solver="batch", noise=None, tail=None, mechanism="none")
     return preliminary(_fit(replace(job, options=options, valid=None, watch=None, keep=_stage(job, "pattern"))))
 
 
@@ -228,6 +231,13 @@ def _for_all_cells(job: Job) -> Job:
         known = valid.align(job.cells.rows, job.cells.cols, unknown="drop")
         valid = weighted(known, probability(known))
     return replace(job, cells=weighted(job.cells, probability(job.cells)), valid=valid)
+
+
+def _by_taste(job: Job) -> Job:
+    """The job whose data model has what rows and columns choose, in a pattern fitted first, as covariates."""
+    pattern = _pattern_first(replace(job, control=job.control.preparing())).posterior
+    data, taste = described(job.options.data, pattern)
+    return replace(job, options=replace(job.options, data=data), taste=taste)
 
 
 def _two_stage(job: Job) -> Fitted:

@@ -331,7 +331,7 @@ class Bilinear(DataModel):
             return self._factor(side.mean.mean(axis=0, keepdims=True), np.zeros((1, self.size)), axis)
         coefficients = shared.coefficients[axis]
         if coefficients is not None:
-            return self._prior_lines(axis, np.zeros((1, coefficients.mean.shape[1])), side, shared)
+            return self.lines_at(axis, np.zeros((1, coefficients.mean.shape[1])), side, shared)
         free = self._free(axis)
         mean = np.where(free, shared.mean[axis], self._constant(axis))[None, :]
         return self._factor(mean, np.where(free, shared.variance[axis], 0.0)[None, :], axis)
@@ -341,7 +341,7 @@ class Bilinear(DataModel):
         design = self.axes[axis].design
         if design is None or design.ids is None:
             return super().new_lines(axis, ids, side, shared)
-        return self._prior_lines(axis, design.of_ids(ids), side, shared)
+        return self.lines_at(axis, design.of_ids(ids), side, shared)
 
     def covariate_effects(self, axis: int, side: NormalFactor, shared: Priors) -> CovariateEffects | None:
         """Of the free coordinates: factors, and the line's own level."""
@@ -359,7 +359,7 @@ class Bilinear(DataModel):
         design = self.axes[axis].design
         return super().described(axis, ids) if design is None else design.has(ids)
 
-    def _prior_lines(self, axis: int, x: Array, side: NormalFactor, shared: Priors) -> DesignedLines:
+    def lines_at(self, axis: int, x: Array, side: NormalFactor, shared: Priors) -> DesignedLines:
         """Lines that are known by their covariates alone."""
         coefficients, free = shared.coefficients[axis], self._free(axis)
         assert coefficients is not None and isinstance(side, DesignedLines)

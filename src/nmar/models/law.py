@@ -12,6 +12,7 @@ from nmar.models.missingness import Pattern
 from nmar.models.pattern_covariates import DesignedPattern
 from nmar.models.protocol import DataModel
 from nmar.models.state import Shared, State
+from nmar.models.taste import Taste
 from nmar.prob.families import Family, family
 from nmar.prob.linkage import Linkage
 from nmar.prob.support import Support
@@ -33,6 +34,7 @@ class Law:
     density : share of observed cells among those that are not hidden
     target : "observed" or "all": which cells predictions are about
     support : range and levels of the values that can be seen, or None: predictions know no bounds
+    taste : how what rows and columns choose describes their values, or None where it does not
     """
 
     pattern: Pattern
@@ -45,6 +47,7 @@ class Law:
     density: float = 1.0
     target: str = "observed"
     support: Support | None = None
+    taste: tuple[Taste | None, Taste | None] | None = None
 
     @property
     def family(self) -> Family:

@@ -273,7 +273,7 @@ class ClusterModel(DataModel):
     def prior_line(self, axis: int, side: Any, shared: MixtureShared) -> Any:
         """Cluster weights for an unseen assigned line, the profiles' prior for an unseen other line."""
         if self._has_covariates(axis, shared):
-            return self._prior_lines(axis, np.zeros((1, side.x.shape[1])), side, shared)
+            return self.lines_at(axis, np.zeros((1, side.x.shape[1])), side, shared)
         if axis == self.axis:
             return Assignment((shared.concentration / shared.concentration.sum())[None, :])
         a, b = (np.full((1, self.clusters), value) for value in shared.prior)
@@ -282,7 +282,7 @@ class ClusterModel(DataModel):
     def _has_covariates(self, axis: int, shared: MixtureShared) -> bool:
         return (shared.odds if axis == self.axis else shared.profile) is not None
 
-    def _prior_lines(self, axis: int, x: Array, side: Any, shared: MixtureShared) -> Any:
+    def lines_at(self, axis: int, x: Array, side: Any, shared: MixtureShared) -> Any:
         """Lines that are known by their covariates alone."""
         if axis == self.axis:
             assert shared.odds is not None
@@ -297,7 +297,7 @@ class ClusterModel(DataModel):
         design = self.designs[axis]
         if design is None or design.ids is None:
             return super().new_lines(axis, ids, side, shared)
-        return self._prior_lines(axis, design.of_ids(ids), side, shared)
+        return self.lines_at(axis, design.of_ids(ids), side, shared)
 
     def described(self, axis: int, ids: Array) -> Array:
         """Which ids have covariates."""

@@ -91,13 +91,14 @@ def registry() -> dict[str, type]:
         regressor,
         settings,
         state,
+        taste,
         unmodelled,
     )
     from nmar.posterior import posterior
     from nmar.prob import factor, linkage, statistics, support, twostage
 
     values = (bilinear, cluster_prior, covariates, element, mixture, pattern_covariates, product, profiles)
-    models = (*values, law, missingness, noise, protocol, regressor, settings, state, unmodelled)
+    models = (*values, law, missingness, noise, protocol, regressor, settings, state, taste, unmodelled)
     modules = (*models, designs, levels, posterior, factor, linkage, statistics, support, twostage)
     found = dict(_REGISTERED)
     for module in modules:

@@ -24,6 +24,7 @@ from nmar.kernels.spec import Kernels
 from nmar.models.context import Context, Executor, Observed
 from nmar.models.law import Law
 from nmar.models.state import State
+from nmar.models.taste import Taste
 from nmar.prob.linkage import Linkage
 
 log = logging.getLogger("nmar")
@@ -48,6 +49,7 @@ class Job:
     control: Control
     keep: Checkpoint | None = None
     keeps_best: bool = True  # the best state by validation is kept, not the last
+    taste: tuple[Taste | None, Taste | None] | None = None  # of the data model's covariates, where they are choices
     began: float = field(default_factory=time.perf_counter)
 
     @property
@@ -109,6 +111,8 @@ def begin_fit(job: Job, link: Linkage, seed: Any = None, lead: int | None = None
         bounds=options.bounds,
         noise=options.noise_law(data, link),
     )
+    if job.taste is not None:
+        problem = replace(problem, law=replace(problem.law, taste=job.taste))
     if job.valid is not None:
         check_valid(problem.law, link, job.valid)
     return problem
