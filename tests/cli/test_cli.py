@@ -14,6 +14,9 @@ import pytest
 import nmar
 from nmar.cli.main import VERBS, main
 from nmar.cli.names import parse_data
+from nmar.report.gains import Judges
+from nmar.report.scoring import score
+from nmar.report.single import model_page
 
 COLUMNS = ["--row", "user", "--col", "item", "--value", "stars"]
 SMALL = ["--data", "factorization:2", "--factors", "3", "--max-iter", "4", "--jobs", "1", "--quiet"]
@@ -50,6 +53,36 @@ def test_evaluate(files: Path, model: str, capsys: pytest.CaptureFixture[str]) -
     assert found["log_likelihood"] == pytest.approx(nmar.load(model).log_likelihood(test, unknown="prior"), rel=1e-9)
     assert main(["evaluate", model, str(files / "train.csv"), *COLUMNS]) == 0
     assert "nats per cell" in capsys.readouterr().out
+
+
+def by_user(files: Path) -> Path:
+    """The test cells with values that are off by user, so that errors go together within rows."""
+    lines = read(files / "test.csv")
+    off = {user: 3.0 * (k % 2) for k, user in enumerate(sorted({line["user"] for line in lines}))}
+    path = files / "by_user.csv"
+    body = [f"{one['user']},{one['item']},{float(one['stars']) + off[one['user']]}" for one in lines]
+    path.write_text("\n".join(["user,item,stars", *body]) + "\n")
+    return path
+
+
+def test_evaluate_has_the_error_of_comparisons(files: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path, common = by_user(files), ["--unknown", "prior", *COLUMNS]
+    assert main(["evaluate", model, str(path), "--json", *common]) == 0
+    found, test = json.loads(capsys.readouterr().out), nmar.read(path, "user", "item", "stars")
+    each = nmar.load(model).log_density(test, unknown="prior")
+    assert found["se"] > 1.3 * each.std(ddof=1) / np.sqrt(len(each))
+    assert found["se"] == pytest.approx(Judges.of([test]).average([each]).se, rel=1e-9)
+    assert "rows" in found["se_is"] and "columns" in found["se_is"]
+    assert main(["evaluate", model, str(path), *common]) == 0
+    assert found["se_is"] in capsys.readouterr().out
+
+
+def test_the_report_has_the_error_of_evaluate(files: Path, model: str) -> None:
+    test = nmar.read(by_user(files), "user", "item", "stars")
+    fitted = nmar.load(model)
+    page = model_page(fitted, test)
+    se = Judges.of([test]).average([score(fitted.posterior_, test).predictive]).se
+    assert f"± {se:.4f}" in page and "± is one standard error" in page
 
 
 def test_predict(files: Path, model: str) -> None:

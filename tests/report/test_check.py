@@ -8,6 +8,7 @@ import pytest
 import nmar
 from nmar.prob.factor import GammaFactor
 from nmar.report.check import LEVELS, _coverage
+from nmar.report.gains import Judges
 
 
 @pytest.fixture(scope="module")
@@ -75,27 +76,33 @@ def test_hidden_cells_are_left_out_of_replicates(case):
     assert one.found == pytest.approx(len(train) / 200)
 
 
+def apart(n):
+    """Cells that share no row and no column."""
+    return Judges.at(np.arange(n), np.arange(n))
+
+
 @pytest.mark.parametrize("n", [10, 20, 40, 400])
 def test_coverage_of_the_truth_is_seldom_a_misfit(n):
     """Exact uniforms, cells independent: at most about 5 % are flagged at each level, few cells or many."""
     rng, times = np.random.default_rng(n), 1000
     flagged = np.zeros(len(LEVELS))
     for integrals in rng.random((times, n)):
-        flagged += [bool(_coverage(integrals, np.arange(n), level).misfit) for level in LEVELS]
+        flagged += [bool(_coverage(integrals, apart(n), level).misfit) for level in LEVELS]
     assert flagged.max() / times < 0.05 + 3.0 * np.sqrt(0.05 * 0.95 / times)
 
 
 def test_coverage_has_an_error_and_a_p_value_where_all_cells_are_inside():
-    one = _coverage(np.full(20, 0.5), np.arange(20), 0.5)
+    one = _coverage(np.full(20, 0.5), apart(20), 0.5)
     assert one.error == pytest.approx(np.sqrt(0.25 / 20)) and 2.0 * 0.5**20 <= one.p_value < 1e-4
     assert "too wide" in one.misfit
 
 
-def test_cells_of_a_row_that_go_together_are_no_misfit():
-    """All cells of a row are inside or outside: 3 of 8 rows say little, 24 of 64 cells would say much."""
-    rows = np.repeat(np.arange(8), 8)
-    inside = np.where(rows < 3, 0.5, 0.99)
-    assert _coverage(inside, np.arange(64), 0.6).misfit and not _coverage(inside, rows, 0.6).misfit
+@pytest.mark.parametrize("axis", [0, 1])
+def test_cells_of_a_line_that_go_together_are_no_misfit(axis):
+    """All cells of a line are inside or outside: 3 of 8 lines say little, 24 of 64 cells would say much."""
+    places = np.divmod(np.arange(64), 8)
+    inside = np.where(places[axis] < 3, 0.5, 0.99)
+    assert _coverage(inside, apart(64), 0.6).misfit and not _coverage(inside, Judges.at(*places), 0.6).misfit
 
 
 @pytest.fixture(scope="module")

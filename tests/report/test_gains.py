@@ -82,3 +82,22 @@ def test_no_verdict_on_what_is_not_a_number() -> None:
     with pytest.raises(ValueError, match="too few cells"):
         Gain(0.1, float("nan"))
     assert Gain(0.0, 0.0).z == 0.0 and Gain(0.1, 0.0).above_zero() and not Gain(-0.1, 0.0).above_zero()
+
+
+def test_one_error_for_comparisons_and_single_means() -> None:
+    cells, rng = grid(100, 60), np.random.default_rng(3)
+    values = rng.normal(size=6000) + rng.normal(size=100)[cells.row_index]
+    judges = Judges.of([cells])
+    assert judges.error(values) == pytest.approx(judges.average([values]).se, rel=1e-12)
+    assert judges.error(values, np.full(6000, 2.5)) == pytest.approx(judges.error(values), rel=1e-12)
+    assert Judges.at(cells.row_index, cells.col_index).error(values) == pytest.approx(judges.error(values), rel=1e-12)
+
+
+def test_a_weight_of_0_leaves_a_cell_out_of_the_error() -> None:
+    values, weights = np.random.default_rng(4).normal(size=6000), np.repeat([1.0, 0.0], 3000)
+    part = Judges.of([grid(50, 60)]).error(values[:3000])
+    assert Judges.of([grid(100, 60)]).error(values, weights) == pytest.approx(part, rel=0.02)
+
+
+def test_one_cell_has_no_error() -> None:
+    assert np.isnan(Judges.at(np.array([0]), np.array([0])).error(np.array([1.0])))

@@ -34,6 +34,9 @@ def run(args: argparse.Namespace) -> int:
     """Load, score, print."""
     import numpy as np
 
+    from nmar.report.gains import Judges
+    from nmar.report.notes import ERROR
+
     check_output(args.output, table=True)
     check_streams(args.json, {"--output": args.output})
     model = read_model(args)
@@ -48,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
     found = {
         "cells": len(each),
         "log_likelihood": float(np.average(each, weights=weights)),
-        "se": _error(each, weights),
+        "se": Judges.of([cells]).error(each, weights),
+        "se_is": ERROR,
         "plugin": float(np.average(plugin, weights=weights)),
         "rmse": float(np.sqrt(np.average((np.asarray(cells.values) - mean) ** 2, weights=weights))),
     }
@@ -59,18 +63,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _error(each: Any, weights: Any) -> float:
-    """Standard error of a mean, weighted or not."""
-    import numpy as np
-
-    if len(each) < 2:
-        return float("nan")
-    if weights is None:
-        return float(each.std(ddof=1) / np.sqrt(len(each)))
-    return float(np.sqrt(np.sum((weights * (each - np.average(each, weights=weights))) ** 2)) / weights.sum())
-
-
-def _print(found: dict[str, float], as_json: bool) -> None:
+def _print(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         import json
 
@@ -78,5 +71,6 @@ def _print(found: dict[str, float], as_json: bool) -> None:
         return
     out(f"cells           {found['cells']:,}")
     out(f"log likelihood  {found['log_likelihood']:.5f} ± {found['se']:.5f} nats per cell (predictive)")
+    out(f"                {found['se_is']}")
     out(f"plug-in         {found['plugin']:.5f}")
     out(f"RMSE            {found['rmse']:.5f}")

@@ -22,6 +22,7 @@ from nmar.models.arguments import check_choice, check_count
 from nmar.posterior import posterior as ask
 from nmar.posterior.joint import as_seen, latent_given
 from nmar.prob.linkage import Curve, Free, Linkage
+from nmar.report.gains import Judges
 from nmar.report.imputed import Imputations, Statistic, assumption, missing_cells
 from nmar.report.sensitivity import BendSensitivity, Sensitivity, Unit, delta_adjusted
 
@@ -266,13 +267,13 @@ class Imputing:
             means.append(mean)
             sds.append(sd)
         scores, center = np.array(found), np.array(means)
-        gains = scores - scores[0]
+        gains, judges = scores - scores[0], Judges.of([held_out])
         return BendSensitivity(
             bends,
             "c" if isinstance(link, Curve) else "bend",
             scores.mean(axis=1),
             gains.mean(axis=1),
-            gains.std(axis=1) / np.sqrt(scores.shape[1]),
+            np.array([judges.error(one) for one in gains]),
             np.sqrt(np.mean((center - held_out.values) ** 2, axis=1)),
             center.mean(axis=1),
             np.sqrt(np.mean(np.array(sds) ** 2, axis=1)),

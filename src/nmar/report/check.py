@@ -24,7 +24,9 @@ from nmar.models.arguments import check_count
 from nmar.posterior.posterior import Posterior
 from nmar.report.clustered import LEAST_LINES
 from nmar.report.curves import posterior_of
+from nmar.report.gains import Judges, share_error
 from nmar.report.missingness import residuals_of, spread_trend
+from nmar.report.notes import ERROR
 from nmar.report.scoring import probability_integral
 
 if TYPE_CHECKING:
@@ -50,6 +52,9 @@ CLAIMS = {
     "spread": ("residuals spread as expected whatever P(observed)", "spread of residuals"),
     "rows": ("replicated patterns look like the observed one", "rows and columns of the pattern"),
 }
+
+
+ABOUT_ERRORS = f"{ERROR}.\nOf rows and columns: the standard deviation of the replicates."
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ class Check:
             mark = "  *" if one.misfit else ""
             name = f"{one.part}: {one.quantity}"
             lines.append(f"{name:38}{one.expected:10.4g}{one.found:10.4g}{one.error:9.2g}{p:>8}{mark}")
-        return "\n".join([*lines, "", self.verdict])
+        return "\n".join([*lines, ABOUT_ERRORS, "", self.verdict])
 
     def __str__(self) -> str:
         return self.text()
@@ -145,7 +150,7 @@ def check(model: Any, cells: Any, train: Any = None, *, replicates: int = 100, r
     Notes
     -----
     *Coverage* of central intervals of 50, 80, 90 and 95 %, where there are 10 cells at least: an exact binomial test,
-    and one with standard errors that allow for rows whose errors go together, the larger p-value of the two.
+    and one with standard errors that allow for rows and columns whose errors go together, the larger p-value of both.
     *Probability integral*: Kolmogorov's distance from uniform. *Spread*: how the standardised residual changes from the
     least to the most likely observed cells, by the regression of :func:`nmar.missingness_test`; after a fit that models
     it there should be no trend. *Rows*, *columns*: the mean and standard deviation of the number of observed cells of a
@@ -176,7 +181,8 @@ def check(model: Any, cells: Any, train: Any = None, *, replicates: int = 100, r
     if known.law.data.has_values:
         integrals = probability_integral(known, held_out, random_state)
         if len(held_out) >= FEWEST:
-            findings += [_coverage(integrals, held_out.row_index, level) for level in LEVELS]
+            judges = Judges.of([held_out])
+            findings += [_coverage(integrals, judges, level) for level in LEVELS]
         findings += [_uniform(integrals), *_spread(known, held_out)]
     if seen is not None:
         # what the fit was stopped on, and what was hidden from it, is no more missing than the cells given here
@@ -190,15 +196,14 @@ def _listed(parts: list[str]) -> str:
     return ", ".join(parts[:-1]) + (" and " if parts[1:] else "") + parts[-1]
 
 
-def _coverage(integrals: Array, rows: Array, level: float) -> Finding:
-    """Share of cells inside their intervals, and its p-value: cells independent, or by rows, whichever is larger.
+def _coverage(integrals: Array, judges: Judges, level: float) -> Finding:
+    """Share of cells inside their intervals, and its p-value.
 
-    The standard error is at least that under the model, since what was found has none where all cells are inside.
+    The p-value is the larger of that of independent cells and that of the standard error over cells, rows and columns.
     """
-    inside = (np.abs(integrals - 0.5) <= 0.5 * level).astype(np.float64)
+    inside = np.abs(integrals - 0.5) <= 0.5 * level
     found, n = float(inside.mean()), len(inside)
-    by_row = np.bincount(rows, weights=inside - found)
-    error = float(np.sqrt(max(level * (1.0 - level) / n, float(by_row @ by_row) / n**2)))
+    error = share_error(judges, inside, level)
     off, hits = found - level, float(inside.sum())
     exact = min(1.0, 2.0 * min(float(bdtr(hits, n, level)), float(bdtrc(hits - 1.0, n, level))))
     p = max(exact, 2.0 * float(ndtr(-abs(off) / error)))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
 from nmar.posterior.posterior import Posterior
+from nmar.report.gains import Judges, share_error
 from nmar.report.scoring import coverage, probability_integral
 
 Array = NDArray[Any]
@@ -32,6 +33,7 @@ class Calibration(NamedTuple):
     level: Array
     covered: Array
     cells: int
+    error: Array  # standard errors of the shares; at least those of independent cells under the model
 
 
 class Activity(NamedTuple):
@@ -82,7 +84,9 @@ def calibration(model: Any, cells: Cells, random_state: Any = 0) -> Calibration:
     ``random_state`` seeds the randomised probability integrals of counts.
     """
     found = probability_integral(posterior_of(model), cells, random_state)
-    return Calibration(LEVELS, coverage(found, LEVELS), len(found))
+    judges = Judges.of([cells])
+    errors = [share_error(judges, np.abs(found - 0.5) <= 0.5 * level, level) for level in LEVELS]
+    return Calibration(LEVELS, coverage(found, LEVELS), len(found), np.array(errors))
 
 
 def activity(model: Any, cells: Cells | None = None) -> tuple[Activity, Activity]:

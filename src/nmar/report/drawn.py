@@ -72,7 +72,16 @@ def calibration_figure(found: Sequence[tuple[str, curves.Calibration]]) -> Figur
 
 def covered(one: curves.Calibration, level: float) -> float:
     """Share of cells inside intervals of a level."""
-    return float(one.covered[int(np.argmin(np.abs(one.level - level)))])
+    return float(one.covered[_place(one, level)])
+
+
+def error_at(one: curves.Calibration, level: float) -> float:
+    """Standard error of that share."""
+    return float(one.error[_place(one, level)])
+
+
+def _place(one: curves.Calibration, level: float) -> int:
+    return int(np.argmin(np.abs(one.level - level)))
 
 
 def trace_figure(found: Traces) -> Figure:

@@ -165,8 +165,7 @@ def calibration(found: Sequence[tuple[str, Calibration]], ax: Any = None) -> Any
     """Coverage minus nominal level of central prediction intervals."""
 
     def paint(a: Any) -> None:
-        level, cells = found[0][1].level, found[0][1].cells
-        band = 2.0 * np.sqrt(level * (1 - level) / cells)
+        level, band = found[0][1].level, 2.0 * found[0][1].error
         a.fill_between(100 * level, -100 * band, 100 * band, color=ROLES["c6"], alpha=0.25, lw=0)
         a.axhline(0.0, color=ROLES["c6"], lw=1, ls=(0, (4, 3)))
         for (name, one), color in zip(found, roles([name for name, _ in found]), strict=True):

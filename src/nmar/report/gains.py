@@ -15,7 +15,7 @@ from scipy.stats import t as student
 
 from nmar.data.cells import Cells
 
-__all__ = ["FEWEST", "Errors", "Gain", "Judges"]
+__all__ = ["FEWEST", "Errors", "Gain", "Judges", "share_error"]
 
 Array = NDArray[Any]
 
@@ -117,6 +117,31 @@ class Judges:
         common = float(np.sum(times * (times - 1))) / pairs if pairs else 0.0
         return cls(tuple(len(p) for p in parts), cells, Groups.by(row), Groups.by(col), common)
 
+    @classmethod
+    def at(cls, row: Array, col: Array) -> Judges:
+        """From the row and the column of each cell of one seed; no cell occurs twice."""
+        size = len(row)
+        return cls((size,), Groups(np.arange(size), size), Groups.by(row), Groups.by(col), 0.0)
+
+    def error(self, values: Array, weights: Array | None = None) -> float:
+        """Standard error of a mean over the cells of one seed: what ± is wherever a mean over cells is printed.
+
+        Parameters
+        ----------
+        values : array of shape (cells,)
+        weights : array of shape (cells,) or None
+            None: all cells count the same.
+
+        Returns
+        -------
+        float
+            The error covers cells, rows and columns, as in :meth:`average`. NaN for fewer than two cells.
+        """
+        if len(values) < 2:
+            return float("nan")
+        share = np.full(len(values), 1.0 / len(values)) if weights is None else weights / np.sum(weights)
+        return float(np.sqrt(sum(self._variances(share * (values - share @ values)))))
+
     def average(self, values: Sequence[Array]) -> Gain:
         """Mean over cells and seeds with its standard error.
 
@@ -135,13 +160,17 @@ class Judges:
         means = np.array([v.mean() for v in values])
         seeds = len(means)
         away = np.concatenate([(v - m) / (seeds * len(v)) for v, m in zip(values, means, strict=True)])
-        by_cell, *by_lines = (groups.variance(away) for groups in (self.cells, self.rows, self.cols))
-        by_line = sum(max(0.0, found - by_cell) for found in by_lines)
+        by_cell, *more = self._variances(away)
         fits = self._between(values, means)
-        total = by_cell + by_line + fits
+        total = by_cell + sum(more) + fits
         df = (seeds - 1) * (total / fits) ** 2 if fits > 0 else float("inf")
-        errors = Errors(*(float(np.sqrt(found)) for found in (by_cell, *by_lines)))
+        errors = Errors(*(float(np.sqrt(groups.variance(away))) for groups in (self.cells, self.rows, self.cols)))
         return Gain(float(means.mean()), float(np.sqrt(total)), df, errors)
+
+    def _variances(self, away: Array) -> tuple[float, float, float]:
+        """Variance of a sum of deviations over cells, and what rows and columns add to it where they add something."""
+        by_cell, by_row, by_col = (groups.variance(away) for groups in (self.cells, self.rows, self.cols))
+        return by_cell, max(0.0, by_row - by_cell), max(0.0, by_col - by_cell)
 
     def _between(self, values: Sequence[Array], means: Array) -> float:
         """Variance of the mean that comes from fits, over and above their different cells."""
@@ -150,3 +179,24 @@ class Judges:
             return 0.0
         sampling = (1.0 - self.common) * float(np.mean([v.var(ddof=1) / len(v) for v in values]))
         return max(0.0, float(means.var(ddof=1)) - sampling) / seeds
+
+
+def share_error(judges: Judges, inside: Array, level: float) -> float:
+    """Standard error of the share of cells inside intervals.
+
+    Parameters
+    ----------
+    judges : Judges
+        The cells.
+    inside : array of bool, shape (cells,)
+    level : float
+        The promised share.
+
+    Returns
+    -------
+    float
+        At least the error under the model: where all cells are inside, the one that was found is 0.
+    """
+    size = len(inside)
+    found = judges.error(inside.astype(np.float64)) if size > 1 else 0.0
+    return float(max(found, np.sqrt(level * (1.0 - level) / size)))

@@ -82,7 +82,7 @@ def _data_facts(result: Comparison) -> list[Fact]:
         Fact("rows × columns", f"{about.rows:,} × {about.cols:,}"),
         Fact("observed cells", f"{about.observed:,}"),
         Fact("density", f"{about.density:.2%}"),
-        Fact("values", minus(f"{about.mean:.3g}"), f"± {about.sd:.3g}"),
+        Fact("values", minus(f"{about.mean:.3g}"), f"sd {about.sd:.3g}"),
         Fact("range", minus(f"{about.low:.4g} … {about.high:.4g}")),
         Fact("held-out cells", f"{how.n_test:,}", f"× {how.seeds}" if how.seeds > 1 else ""),
     ]

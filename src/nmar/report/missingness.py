@@ -28,6 +28,7 @@ from nmar.posterior.posterior import Posterior, mean_and_variance
 from nmar.report.clustered import Regression, clustered_regression
 from nmar.report.compare import compare
 from nmar.report.dispersion import Dispersion, double_glm
+from nmar.report.gains import Judges
 from nmar.report.paired import PairedTest
 from nmar.report.parts import refuse_complete, refuse_weights
 from nmar.report.progress import progress
@@ -341,17 +342,21 @@ def _bins(of: Residuals, count: int) -> tuple[Bin, ...]:
     count = min(count, max(2, len(of.rate) // 10))
     parts = np.array_split(np.argsort(of.rate, kind="stable"), count)
     squared = of.squared
-    return tuple(_bin((k + 0.5) / count, of.rate[p], squared[p], of.variance[p]) for k, p in enumerate(parts))
+    judges = [Judges.at(of.row[p], of.col[p]) for p in parts]
+    return tuple(
+        _bin((k + 0.5) / count, of.rate[p], squared[p], of.variance[p], one)
+        for k, (p, one) in enumerate(zip(parts, judges, strict=True))
+    )
 
 
-def _bin(quantile: float, rate: Array, squared: Array, variance: Array) -> Bin:
-    raw, relative = _with_interval(squared), _with_interval(squared / variance)
+def _bin(quantile: float, rate: Array, squared: Array, variance: Array, judges: Judges) -> Bin:
+    raw, relative = _with_interval(squared, judges), _with_interval(squared / variance, judges)
     observed, expected = float(-np.expm1(-rate).mean()), float(variance.mean())
     return Bin(quantile, observed, raw[0], expected, len(rate), *raw[1:], *relative)
 
 
-def _with_interval(squares: Array) -> tuple[float, float, float]:
-    """A mean of squares and its interval of 95 %, by the logarithm."""
+def _with_interval(squares: Array, judges: Judges) -> tuple[float, float, float]:
+    """A mean of squares and its interval of 95 %, by the logarithm; rows and columns may differ."""
     mean = float(squares.mean())
-    reach = 1.96 * float(squares.std(ddof=1)) / np.sqrt(len(squares)) / mean if mean > 0.0 and len(squares) > 1 else 0.0
+    reach = 1.96 * judges.error(squares) / mean if mean > 0.0 and len(squares) > 1 else 0.0
     return mean, mean * float(np.exp(-reach)), mean * float(np.exp(reach))

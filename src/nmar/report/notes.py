@@ -57,6 +57,9 @@ KINDS = {
     ),
 }
 
+# what ± is where a mean over the cells of one table is printed
+ERROR = "± is one standard error; it allows for errors that go together within rows and within columns"
+
 METHODS = (
     (
         "Held-out cells are hidden",

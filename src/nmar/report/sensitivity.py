@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.report.imputed import Imputations, Statistic
+from nmar.report.notes import ERROR
 from nmar.report.pooling import pool
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class BendSensitivity:
     bend : c of a linkage with a parameter c; for a free table φ, the power t of φ^t (0: ignorable, 1: as fitted)
     name : "c" or "bend"
     log_likelihood : mean log density of the held-out cells
-    gain, gain_se : over the first bend, and its standard error over cells
+    gain, gain_se : over the first bend, and its standard error over cells, rows and columns
     rmse : of the held-out cells
     mean, sd : predictions of the held-out cells, averaged: E[y] and the root mean square standard deviation
     """
@@ -157,7 +158,7 @@ class BendSensitivity:
         says = (
             f"Best on held-out cells: {self.name} = {self.bend[best]:.3g}. Their mean prediction moves by {moved:.3g}."
         )
-        return "\n".join([*lines, says])
+        return "\n".join([*lines, f"{ERROR}.", says])
 
     def __str__(self) -> str:
         return self.text()

@@ -12,9 +12,10 @@ from nmar.posterior.posterior import Posterior
 from nmar.report import curves
 from nmar.report.described import Group, groups, kind_of, linkage_words, model_facts
 from nmar.report.document import Fact, Figure, facts, figure_cards, page
-from nmar.report.drawn import activity_figure, calibration_figure, covered, linkage_figures, trace_figure
+from nmar.report.drawn import activity_figure, calibration_figure, covered, error_at, linkage_figures, trace_figure
+from nmar.report.gains import Judges
 from nmar.report.imputed import assumption
-from nmar.report.notes import KINDS, POPULATIONS
+from nmar.report.notes import ERROR, KINDS, POPULATIONS
 from nmar.report.scoring import score
 from nmar.report.tables import minus
 
@@ -60,7 +61,7 @@ def _judged(known: Posterior, cells: Cells | None, found: curves.Calibration | N
             " fitted to (<code>--test</code>) add its scores and the coverage of its intervals.</p>"
         )
     each = score(known, cells)
-    se = each.predictive.std(ddof=1) / len(each.predictive) ** 0.5 if len(cells) > 1 else float("nan")
+    se = Judges.of([cells]).error(each.predictive)
     shown = [
         Fact("log likelihood", minus(f"{each.predictive.mean():.4f}"), f"± {se:.4f}"),
         Fact("plug-in", minus(f"{each.plugin.mean():.4f}")),
@@ -69,14 +70,14 @@ def _judged(known: Posterior, cells: Cells | None, found: curves.Calibration | N
     ]
     rows = "".join(
         f'<tr><th scope="row">{level:.0%}</th><td>{covered(found, level):.1%}</td>'
-        f"<td>± {200 * (level * (1 - level) / found.cells) ** 0.5:.1f}</td></tr>"
+        f"<td>± {100 * error_at(found, level):.1f}</td></tr>"
         for level in LEVELS
     )
     return (
-        "<h2>On held-out cells</h2><p>Log likelihood in nats per cell, ± one standard error; higher is better.</p>"
+        f"<h2>On held-out cells</h2><p>Log likelihood in nats per cell; higher is better. {ERROR}.</p>"
         f"{facts(shown)}<h3>Do its intervals keep their promise?</h3>"
         '<div class="card fit"><table><thead><tr><th scope="col">promised</th><th scope="col">values inside</th>'
-        f'<th scope="col">± chance, points</th></tr></thead><tbody>{rows}</tbody></table></div>'
+        f'<th scope="col">± points</th></tr></thead><tbody>{rows}</tbody></table></div>'
     )
 
 
