@@ -24,7 +24,8 @@ def main() -> None:
         ("control", "geometric", True),
         ("ignorable", "ignorable", False),
     ):
-        model = nmar.CCPF(nmar.Mixture(5), linkage, factors=5, control=control, random_state=0)
+        settings = {"noise": "constant", "starts": "auto", "factors": 5, "random_state": 0}
+        model = nmar.CCPF(nmar.Mixture(5), linkage, control=control, **settings)
         model.fit(train, hidden=test)
         scores[name] = model.log_likelihood(test, per_cell=True)
         found = adjusted_rand_score(labels, model.labels_)

@@ -33,7 +33,8 @@ def main() -> None:
     for name, data, linkage, settings in ROWS:
         found = []
         for seed in range(3):
-            model = nmar.CCPF(data, linkage, random_state=seed, **settings).fit(train)
+            common = {"noise": "constant", "starts": "auto", "random_state": seed}
+            model = nmar.CCPF(data, linkage, **common, **settings).fit(train)
             error = model.predict_entries(rows, cols) - test.values
             found.append((np.sqrt(np.mean(error**2)), model.log_likelihood(test), error.mean()))
         mean, spread = np.mean(found, axis=0), np.std(found, axis=0)

@@ -96,7 +96,8 @@ def movies(seeds: list[int], year: str) -> None:
     for seed in seeds:
         train, parts = split(cells, seed)
         plain, with_known = (
-            CCPF(Factorization(10, cols=cols), "ignorable", random_state=seed).fit(train) for cols in (None, known)
+            CCPF(Factorization(10, cols=cols), "ignorable", noise="constant", random_state=seed).fit(train)
+            for cols in (None, known)
         )
         for label, part in parts.items():
             rows = [part.col_index, judged(plain, part), judged(with_known, part), constants(train, part)]
@@ -130,7 +131,7 @@ def clusters(splits: int = 5) -> None:
         train = cells.select(old_user & old_item & ~test).align(*left)
         for name, axes in cases.items():
             data = Mixture(5, **{axis: known[axis] for axis in axes})
-            model = CCPF(data, "ignorable", factors=3, random_state=seed).fit(train)
+            model = CCPF(data, "ignorable", factors=3, noise="constant", random_state=seed).fit(train)
             for label, mask in (
                 ("old", test),
                 ("new users", ~old_user & old_item),
@@ -149,7 +150,7 @@ def costs() -> None:
     cells = all_cells()
     rng = np.random.default_rng(0)
     x, z = rng.normal(size=(cells.shape[0], 50)), rng.normal(size=(cells.shape[1], 50))
-    settings = {"linkage": "ignorable", "random_state": 0, "tol": 0.0, "max_iter": 8}
+    settings = {"linkage": "ignorable", "noise": "constant", "random_state": 0, "tol": 0.0, "max_iter": 8}
     heavy = cells.with_weights(rng.gamma(2.0, 0.5, len(cells)))
     cases = {
         "plain": (Factorization(10), cells),

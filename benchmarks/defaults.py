@@ -1,4 +1,4 @@
-"""What a fit that is told nothing reaches: held-out log likelihood, RMSE, s, ω and seconds.
+"""What a fit that is told nothing reaches: held-out log likelihood, RMSE and seconds.
 
     python -m benchmarks.defaults yelp_250k ml_1m ml_latest_small geuvadis cptac [--seeds 0 1 2] [--prior robust]
 
@@ -42,7 +42,7 @@ def main() -> None:
             found.append((each.mean(), rmse))
             print(
                 f"{name:16s} seed {seed}  predictive {each.mean():.4f} ± {each.std() / np.sqrt(len(each)):.4f}"
-                f"  rmse {rmse:.4f}  s {model.linkage_.events:g}  trust {model.trust_:.3f}"
+                f"  rmse {rmse:.4f}"
                 f"  {model.n_iter_} sweeps, {seconds:.1f} s ({model.seconds_trace_[-1]:.1f} s with choosing)",
                 flush=True,
             )

@@ -2,7 +2,7 @@
 
     python -m benchmarks.first_fit [--repeats 5] [--covariance full] [--linkage free] [--dtype float64]
 
-Each fit is a process of its own: import, 10 sweeps on a small simulated table (with the default starts), and out; the
+Each fit is a process of its own: import, 10 sweeps on a small simulated table (from one start), and out; the
 imports, most of them scikit-learn's own, are timed apart. The cold ones begin with an
 empty folder for compiled code; the warm ones find it filled.
 """
@@ -27,7 +27,8 @@ rng = np.random.default_rng(0)
 shape, density = (300, 200), 0.1
 at = np.flatnonzero(rng.random(shape[0] * shape[1]) < density)
 cells = Cells.from_arrays(at // shape[1], at % shape[1], rng.normal(size=len(at)), shape)
-model = CCPF(Factorization(10, covariance={covariance!r}), linkage={linkage!r}, dtype={dtype!r}, max_iter=10, tol=0.0)
+data = Factorization(10, covariance={covariance!r})
+model = CCPF(data, linkage={linkage!r}, dtype={dtype!r}, noise="constant", max_iter=10, tol=0.0)
 model.fit(cells)
 end = time.perf_counter()
 print(start - began, end - start)

@@ -57,6 +57,8 @@ def main() -> None:
                     linkage=linkage,
                     control=control,
                     factors=10,
+                    noise="constant",
+                    starts="auto",
                     max_iter=arguments.max_iter,
                     tol=arguments.tol,
                     random_state=0,

@@ -132,7 +132,7 @@ def run(task: tuple[str, int]) -> np.ndarray:
     name, k = task
     warnings.simplefilter("ignore")
     case = SETTINGS[name](np.random.default_rng([SEED, list(SETTINGS).index(name), k]))
-    settings = {"factors": 2, "random_state": 0, "n_jobs": 1, "tol": 1e-5}
+    settings = {"factors": 2, "noise": "constant", "random_state": 0, "n_jobs": 1, "tol": 1e-5}
     model = nmar.CCPF(case.data, "ignorable", **settings).fit(nmar.Cells.from_dense(case.masked))
     truth, found = np.array([case.mean, case.z]), []
     for method in METHODS:
@@ -181,8 +181,9 @@ def detection(proteins: int, figure: str) -> None:
         seen = rng.random(full.shape) < 1.0 / (1.0 + np.exp(-1.5 - slope * scaled))
         cells = nmar.Cells.from_dense(np.where(seen, full, np.nan))
         i, j = np.nonzero(~seen)
-        for linkage in ("ignorable", nmar.Free(thinning=16, tail=2)):
-            model = nmar.CCPF(nmar.Factorization(10), linkage, random_state=0, max_iter=60).fit(cells)
+        for linkage in ("ignorable", nmar.Free(thinning=16)):
+            settings = {"noise": "constant", "random_state": 0, "max_iter": 60}
+            model = nmar.CCPF(nmar.Factorization(10), linkage, **settings).fit(cells)
             low, high = model.interval(i, j)
             off = model.predict_entries(i, j) - full[~seen]
             noise = model.impute(1, seed=0, cells=(i, j), sweeps=0).noise

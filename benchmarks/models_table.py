@@ -45,9 +45,8 @@ def main() -> None:
     for data in MODELS:
         for linkage, control in LINKAGES:
             start = time.perf_counter()
-            model = nmar.CCPF(
-                data, linkage, control=control, random_state=0, max_iter=arguments.max_iter, starts=2 if control else 1
-            ).fit(train)
+            settings = {"noise": "constant", "starts": 2 if control else 1, "max_iter": arguments.max_iter}
+            model = nmar.CCPF(data, linkage, control=control, random_state=0, **settings).fit(train)
             seconds = time.perf_counter() - start
             each = model.log_likelihood(test, per_cell=True)
             rmse = np.sqrt(np.mean((model.predict_entries(rows, cols) - test.values) ** 2))

@@ -37,7 +37,7 @@ def main() -> None:
         factors=arguments.factors,
         max_iter=arguments.sweeps,
         tol=0.0,
-        starts=1,
+        noise="constant",
         dtype="float32",
         random_state=0,
         n_jobs=arguments.jobs,

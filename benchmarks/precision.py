@@ -28,7 +28,8 @@ def fits(problem: str, sweeps: int) -> None:
     for name, given in MODELS.items():
         rows = []
         for dtype in ("float64", "float32"):
-            model = CCPF(**given, dtype=dtype, max_iter=sweeps, tol=0.0, starts=1, random_state=0).fit(train)
+            common = {"noise": "constant", "max_iter": sweeps, "tol": 0.0, "random_state": 0}
+            model = CCPF(**given, **common, dtype=dtype).fit(train)
             bound = model.bound_trace_[-1] / train.n_observed
             rows.append((bound, model.log_likelihood(test), model.dispersion_))
         wide, narrow = np.array(rows)
@@ -49,7 +50,7 @@ def against_reference() -> None:
         for dtype in ("float64", "float32"):
             states = []
             for backend, kept in (("numba", dtype), ("reference", "float64")):
-                options = {"max_iter": 1, "tol": 0.0, "starts": 1, "random_state": 0, "factors": rank}
+                options = {"noise": "constant", "max_iter": 1, "tol": 0.0, "random_state": 0, "factors": rank}
                 model = CCPF(**given, **options, backend=backend, dtype=kept).fit(cells)
                 side = model.posterior_.state.sides[0]
                 states.append((side.pattern.weights.mean, side.data.mean, model.bound_trace_[-1:]))

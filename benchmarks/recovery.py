@@ -20,7 +20,8 @@ def main() -> None:
     """Fit the model the data were drawn from and print what it found."""
     for shape, density, rank in CASES:
         cells, _ = nmar.simulate(shape, nmar.Factorization(rank), nmar.Linear(0.3), density=density, seed=1)
-        model = nmar.CCPF(nmar.Factorization(rank), "linear", factors=5, max_iter=80, tol=1e-6, random_state=0)
+        settings = {"noise": "constant", "starts": "auto", "factors": 5, "max_iter": 80, "tol": 1e-6, "random_state": 0}
+        model = nmar.CCPF(nmar.Factorization(rank), "linear", **settings)
         model.fit(cells)
         per_parameter = cells.n_observed / (sum(shape) * (rank + 1))
         print(

@@ -55,7 +55,8 @@ def main() -> None:
         scores = {}
         for linkage in ("ignorable", "linear", "free"):
             start = time.perf_counter()
-            model = nmar.CCPF(nmar.Regression(covariates), linkage, random_state=0, max_iter=20, starts=1)
+            settings = {"noise": "constant", "random_state": 0, "max_iter": 20}
+            model = nmar.CCPF(nmar.Regression(covariates), linkage, **settings)
             model.fit(train, hidden=test)
             seconds = time.perf_counter() - start
             scores[linkage] = model.log_likelihood(test, per_cell=True)

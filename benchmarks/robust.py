@@ -71,7 +71,7 @@ def fitted(cells: Cells, seed: int, covariates: bool, **more: object) -> Iterato
         made = pseudo_values(cells, imputed, inverse)
         left = cells.with_values(cells.values - imputed[cells.positions()])
         for second in models(known):
-            whole = CCPF(second, "ignorable", factors=1, random_state=seed).fit(made)
+            whole = CCPF(second, "ignorable", factors=1, noise="constant", random_state=seed).fit(made)
             yield "pseudo-values", f"{first} → {second.describe()}", whole.predict_entries
             rest = fit(second, "ignorable", left, seed, **more)
             yield "residuals", f"{first} → {second.describe()}", _sum_of(imputed, rest)

@@ -47,7 +47,7 @@ def scores(cells: Cells, kind: str, width: float, seed: int) -> tuple[float, flo
     train, valid, test = cells.split(test=0.2, valid=0.1, seed=seed)
     spread = float(np.std(train.values))
     link = LINKAGES[kind](mean="shift", shift_width=width * spread)
-    settings = {"factors": 10, "max_iter": 30, "tol": 0.0, "random_state": seed, "n_jobs": 1}
+    settings = {"factors": 10, "starts": "auto", "max_iter": 30, "tol": 0.0, "random_state": seed, "n_jobs": 1}
     model = nmar.CCPF(nmar.Factorization(5), link, **settings)
     model.fit(train, hidden=valid.concat(test))
     return model.log_likelihood(valid), model.log_likelihood(test), model.linkage_.shift[1] / spread

@@ -52,7 +52,7 @@ def curve(label: str, parts: tuple[Cells, Cells, Cells], **settings: Any) -> dic
     """Fit, print the end, return the curve."""
     train, valid, test = parts
     model = CCPF(random_state=0, **settings)
-    law = CCPF(random_state=0, **{**settings, "solver": "batch", "max_iter": 1, "starts": 1}).fit(train).posterior_.law
+    law = CCPF(random_state=0, **{**settings, "solver": "batch", "max_iter": 1}).fit(train).posterior_.law
     follow = Curve(law, train, valid, test)
     began = time.perf_counter()
     model.fit(train, callbacks=[follow])
@@ -101,14 +101,14 @@ def main() -> None:
         small = name == "simulated"
         parts = simulated() if small else PROBLEMS[name]()
         rank = 5 if small else 10
-        common = {"data": Factorization(rank), "factors": rank, "linkage": "free"}
-        paper = {"data": Factorization(rank, covariance="diagonal"), "factors": rank, "linkage": "linear"}
+        common = {"data": Factorization(rank), "factors": rank, "linkage": "free", "noise": "constant"}
+        paper = {**common, "data": Factorization(rank, covariance="diagonal"), "linkage": "linear"}
         solver = Entrywise(visits=2_000_000 if small else 20_000_000)
         print(name)
         curves = []
         if "batch" in arguments.only:
-            curves.append(curve("batch, default stop", parts, **common))
-            curves.append(curve("batch, 40 sweeps", parts, max_iter=40, tol=0.0, starts=1, **common))
+            curves.append(curve("batch, default stop", parts, starts="auto", **common))
+            curves.append(curve("batch, 40 sweeps", parts, max_iter=40, tol=0.0, **common))
         if "minibatch" in arguments.only:
             curves.append(curve("minibatch, 5 passes", parts, solver="minibatch", **common))
         if "entrywise" in arguments.only:

@@ -27,7 +27,8 @@ def main() -> None:
     for rank in given.ranks:
         built = Factorization(rank, covariance="diagonal").build(train)
         for steps in given.steps:
-            model = CCPF(replace(built, steps=steps), "linear", factors=20, dtype="float32", starts=1, random_state=0)
+            settings = {"factors": 20, "noise": "constant", "dtype": "float32", "random_state": 0}
+            model = CCPF(replace(built, steps=steps), "linear", **settings)
             model.fit(train)
             seconds, bounds = model.seconds_trace_, model.bound_trace_
             each = (seconds[-1] - seconds[1]) / (len(seconds) - 2)  # the first two sweeps compile and touch new memory

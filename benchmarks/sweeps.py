@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=None)
     arguments = parser.parse_args()
     train, _, test = ml_1m()
-    settings = {"linkage": arguments.linkage, "factors": 10, "tol": 0.0, "random_state": 0, "starts": 1}
+    settings = {"linkage": arguments.linkage, "factors": 10, "noise": "constant", "tol": 0.0, "random_state": 0}
     data = Factorization(10, covariance=arguments.covariance)
     CCPF(data, max_iter=1, n_jobs=arguments.jobs, **settings).fit(train)  # compiles, builds both orientations
     seconds = []

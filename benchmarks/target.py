@@ -82,7 +82,8 @@ def candidates(covariates: bool, pattern: bool) -> Iterator[tuple[str, Candidate
 def fit(chosen: Candidate, cells: Cells, seed: int, target: str = "all", **more: object) -> CCPF:
     """One fit."""
     data, linkage, pattern = chosen
-    return CCPF(data, linkage, pattern=pattern, trust=1.0, random_state=seed, target=target).fit(cells, **more)
+    settings = {"noise": "constant", "starts": "auto", "random_state": seed, "target": target}
+    return CCPF(data, linkage, pattern=pattern, **settings).fit(cells, **more)
 
 
 def observed_likelihood(train: Cells, pattern: Pattern, seed: int) -> np.ndarray:
@@ -138,7 +139,7 @@ def run_coat(seeds: list[int], covariates: bool = False, pattern: bool = False) 
                 f"  seed {seed}  {name:48s} cross-validated: squared error {error:.4f}, log lik. {density:.4f}",
                 flush=True,
             )
-        plain = CCPF(Factorization(10), factors=3, trust=1.0, random_state=seed).fit(train)
+        plain = CCPF(Factorization(10), factors=3, random_state=seed).fit(train)
         report(plain, test, f"seed {seed}  plain")
         found = []
         for rule in ("log lik.", "squared error"):
@@ -178,7 +179,7 @@ def run_jester(seeds: list[int], jobs: int | None, only: str = "") -> None:
     for mechanism in (one for one in MECHANISMS if one.startswith(only)):
         for name, linkage, target in (
             ("ignorable", "ignorable", "observed"),
-            ("coupled (default)", None, "observed"),
+            ("free, s = 16", Free(thinning=16), "observed"),
             ("shift, s = 16", shift, "observed"),
             ('ignorable, target="all"', "ignorable", "all"),
             ('shift, s = 16, target="all"', shift, "all"),
@@ -186,7 +187,8 @@ def run_jester(seeds: list[int], jobs: int | None, only: str = "") -> None:
             found = []
             for seed in seeds:
                 train, hidden = masked(mechanism, seed)
-                model = CCPF(Factorization(5), linkage, factors=3, random_state=seed, target=target, n_jobs=jobs)
+                settings = {"noise": "constant", "starts": "auto", "random_state": seed, "target": target}
+                model = CCPF(Factorization(5), linkage, factors=3, n_jobs=jobs, **settings)
                 away = model.fit(train).predict_entries(*hidden.pairs()) - hidden.values
                 found.append((np.mean(away**2), away.mean(), model.log_likelihood(hidden)))
             (error, bias, density), sd = np.mean(found, axis=0), np.std(found, axis=0, ddof=1)

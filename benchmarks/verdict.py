@@ -1,7 +1,7 @@
 """Is the verdict true? Real patterns, and masks completely at random, where it must not say "helps".
 
     python -m benchmarks.verdict real [--names yelp_250k ml_latest_small geuvadis cptac ml_1m coat lastfm lastfm_counts
-        pbmc3k] [--seeds 3] [--rows 0] [--trust auto]
+        pbmc3k] [--seeds 3] [--rows 0] [--linkages free free,s=4]
     python -m benchmarks.verdict masks [--draws 20] [--unequal] [--seeds 1]
 
 Rank 10, factors 10. ``real``: three seeds, each with a split (20 % test, 1 % validation) and a start of its own;
@@ -9,8 +9,8 @@ yelp has the authors' split and three starts. Counts (lastfm_counts, pbmc3k) hav
 a Gaussian one; ``--rows`` takes so many rows at random. Prints the table and the verdict of each. ``masks``: complete
 matrices (Jester; rows of CPTAC and GEUVADIS without gaps; simulated rows of unequal noise) masked completely at random,
 10, 30 and 60 % in turn. ``--unequal``: lines are observed unequally often, log odds of standard deviation 1.5 by row
-and 1 by column, whatever their values and noise. Counts how often the verdict says "helps", and prints the coupled
-model's gain over the blind and over the tail-only control.
+and 1 by column, whatever their values and noise. Counts how often the verdict says "helps", and prints the gains of
+taste over the ignorable model and over shuffled choices, and of the coupled model over its tail-only control.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def some_rows(cells: Cells, rows: int) -> Cells:
     return from_triplets(*part.positions(), part.values)
 
 
-def real(names: list[str], seeds: int, rows: int, trust: float | str) -> None:
+def real(names: list[str], seeds: int, rows: int, linkages: list[str]) -> None:
     """Tables and verdicts of real patterns."""
     for name in names:
         began = time.perf_counter()
@@ -76,9 +76,9 @@ def real(names: list[str], seeds: int, rows: int, trust: float | str) -> None:
         if name == "yelp_250k":
             train, valid, test = PROBLEMS[name]()
             parts = {"train": train, "test_cells": test, "valid_cells": valid}
-            result = nmar.compare(data=data, seeds=seeds, name=name, trust=trust, **parts)
+            result = nmar.compare(data=data, linkages=linkages, seeds=seeds, name=name, **parts)
         else:
-            result = nmar.compare(some_rows(whole(name), rows), data, seeds=seeds, name=name, trust=trust)
+            result = nmar.compare(some_rows(whole(name), rows), data, linkages, seeds=seeds, name=name)
         print(result.text(color=False), flush=True)
         print(result.paired_test(), "\n", flush=True)
         print(result.verdict, f"\n({time.perf_counter() - began:.0f} s)\n", flush=True)
@@ -132,15 +132,13 @@ def masks(draws: int, unequal: bool, seeds: int) -> None:
     for name, cells in masked(draws, unequal):
         began = time.perf_counter()
         result = nmar.compare(cells, Factorization(10), seeds=seeds, seed=0, name=name)
-        coupled = next(row for row in result.rows if row.kind == "coupled")
+        taste, coupled = (next(row for row in result.rows if row.kind == kind) for kind in ("taste", "coupled"))
         said += result.verdict.helps
-        print(
-            f"{name:38s} helps {result.verdict.helps!s:5s}  trust {coupled.trust:.2f}"
-            f"  over tail {coupled.gain_over_tail:+.4f} ± {coupled.gain_over_tail_se:.4f}"
-            f"  over blind {coupled.gain_over_blind:+.4f} ± {coupled.gain_over_blind_se:.4f}"
-            f"  ({time.perf_counter() - began:.0f} s)",
-            flush=True,
-        )
+        gains = [(taste.gain, taste.gain_se), (taste.gain_over_own, taste.gain_over_own_se)]
+        gains.append((coupled.gain_over_own, coupled.gain_over_own_se))
+        text = "  ".join(f"{mean:+.4f} ± {se:.4f}" for mean, se in gains)
+        seconds = time.perf_counter() - began
+        print(f"{name:38s} helps {result.verdict.helps!s:5s}  {text}  ({seconds:.0f} s)", flush=True)
     print(f"helps: {said} of {draws}")
 
 
@@ -152,12 +150,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, help="splits and starts (3; masks: 1)")
     parser.add_argument("--rows", type=int, default=0)
     parser.add_argument("--draws", type=int, default=20)
-    parser.add_argument("--trust", default="auto", help="real: of the coupled model, a number or auto")
+    parser.add_argument("--linkages", nargs="+", default=["free", "free,s=4"], help="real: of the coupled models")
     parser.add_argument("--unequal", action="store_true", help="masks: lines are observed unequally often")
     arguments = parser.parse_args()
     if arguments.what == "real":
-        trust = arguments.trust if arguments.trust == "auto" else float(arguments.trust)
-        real(arguments.names, arguments.seeds or 3, arguments.rows, trust)
+        real(arguments.names, arguments.seeds or 3, arguments.rows, arguments.linkages)
     else:
         masks(arguments.draws, arguments.unequal, arguments.seeds or 1)
 

@@ -29,7 +29,8 @@ def main() -> None:
     train, _, test = yelp_250k()
     train.by(1)
     data = Factorization(10, covariance=arguments.covariance)
-    given = {"linkage": arguments.linkage, "tol": 0.0, "starts": 1, "random_state": 0, "n_jobs": arguments.jobs}
+    given = {"linkage": arguments.linkage, "noise": "constant", "tol": 0.0, "random_state": 0}
+    given["n_jobs"] = arguments.jobs
     for sweeps in range(1, 41):
         score = CCPF(data, max_iter=sweeps, **given).fit(train).log_likelihood(test)
         print(f"{sweeps} sweeps: {score:.4f}")

@@ -33,7 +33,8 @@ def ratings() -> None:
     """Residual variance against P(observed) on MovieLens-small, and the fitted linkage beside it."""
     cells = movielens()
     train, valid, test = cells.split(test=0.2, valid=0.01, seed=0)
-    model = nmar.CCPF(random_state=0).fit(train, valid=valid, hidden=test)
+    linkage = nmar.Free(thinning=16)
+    model = nmar.CCPF(linkage=linkage, noise="constant", random_state=0).fit(train, valid=valid, hidden=test)
     result = nmar.missingness_test(cells, random_state=0, bins=60)
     found, left, right = page(3.4)
     figures.heteroscedasticity(result.bins, left)
@@ -62,28 +63,7 @@ def thinning() -> None:
     found.savefig(FOLDER / "thinning.png", dpi=110)
 
 
-def blind() -> None:
-    """A matrix whose rows are observed unequally often, and what the blind control makes of it."""
-    rng = np.random.default_rng(3)
-    rows, cols = 14, 30
-    often = np.linspace(0.9, 0.12, rows)
-    seen = rng.random((rows, cols)) < often[:, None]
-    seen[:, 0] = True
-    image = np.zeros((rows, cols))
-    each = round(seen.mean() * cols)
-    image[:, :each] = 1.0
-    found, left, right = page(3.0)
-    left.imshow(np.where(seen, 1.0, 0.0), cmap="Blues", vmin=-0.15, vmax=1.4, aspect="auto")
-    left.set_title("Coupled: rows miss unequally many cells", loc="left", fontsize=11)
-    right.imshow(image, cmap="Blues", vmin=-0.15, vmax=1.4, aspect="auto")
-    right.set_title("Blind: every row seems observed as often", loc="left", fontsize=11)
-    for axes in (left, right):
-        axes.set(xticks=[], yticks=[], xlabel="columns", ylabel="rows")
-        axes.grid(False)
-    found.savefig(FOLDER / "blind.png", dpi=110)
-
-
-PICTURES = {"movielens": ratings, "thinning": thinning, "blind": blind}
+PICTURES = {"movielens": ratings, "thinning": thinning}
 
 
 def main() -> None:

@@ -89,7 +89,7 @@ def nmar(model_of: Callable[[Any, int], dict[str, Any]]) -> Callable[..., Fit]:
     def prepare(matrix: Matrix, factors: int, threads: int) -> Fit:
         package = import_module("nmar")
         cells = nmar_cells(matrix.values)
-        settings = {"factors": factors, "tol": 0.0, "dtype": "float32", "starts": 1, "n_jobs": threads}
+        settings = {"factors": factors, "tol": 0.0, "dtype": "float32", "noise": "constant", "n_jobs": threads}
 
         def fit(sweeps: int) -> Fitted:
             found = timed(

@@ -128,10 +128,11 @@ def test_compare(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--linkage", "linear", "--seeds", "1", "-o", str(page), "--csv", str(table), *SMALL, *COLUMNS]
     assert main(["compare", str(files / "train.csv"), *arguments]) == 0
     shown = capsys.readouterr()
-    assert "linear (blind)" in shown.out and "Recommended: " in shown.out and str(page) in shown.err
+    assert "linear (tail)" in shown.out and "Recommended: " in shown.out and str(page) in shown.err
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert [line["linkage"] for line in read(table)] == ["ignorable", "two-stage", "linear", "linear", "linear"]
-    assert [line["control"] for line in read(table)] == ["", "", "", "tail", "blind"]
+    linkages = ["ignorable", "taste", "taste", "two-stage", "linear", "linear"]
+    assert [line["linkage"] for line in read(table)] == linkages
+    assert [line["control"] for line in read(table)] == ["", "", "shuffled", "", "", "tail"]
 
 
 @pytest.mark.slow
@@ -143,21 +144,24 @@ def test_compare_on_a_split_of_ones_own(files: Path, capsys: pytest.CaptureFixtu
         "linear",
         "--no-control",
         "--no-two-stage",
+        "--no-taste",
     ]
     output = ["-o", str(files / "own.html")]
     assert main(["compare", str(files / "train.csv"), *arguments, *output, *SMALL, *COLUMNS]) == 0
     shown = capsys.readouterr().out
-    assert "linear" in shown and "(tail)" not in shown and "(blind)" not in shown
+    assert "linear" in shown and "(tail)" not in shown and "taste" not in shown
 
 
 def test_fit_of_controls_and_thinned_linkages(files: Path) -> None:
-    train, path = str(files / "train.csv"), str(files / "blind.nmar")
-    arguments = ["--linkage", "free,s=8", "--control", "blind", *SMALL, *COLUMNS]
+    train, path = str(files / "train.csv"), str(files / "control.nmar")
+    arguments = ["--linkage", "free,s=8", "--control", "tail", "--starts", "auto", *SMALL, *COLUMNS]
     assert main(["fit", train, "-o", path, *arguments]) == 0
     known = nmar.load(path).posterior_
-    assert known.law.trust == 0.0 and known.state.shared.linkage.thinning == 8.0
-    assert main(["fit", train, "-o", path, "--linkage", "linear", "--trust", "0.5", *SMALL, *COLUMNS]) == 0
-    assert nmar.load(path).posterior_.law.trust == 0.5
+    assert known.law.control and known.state.shared.linkage.thinning == 8.0
+    arguments = ["--mechanism", "taste", "--control", "shuffled", *SMALL, *COLUMNS]
+    assert main(["fit", train, "-o", path, *arguments]) == 0
+    model = nmar.load(path)
+    assert model.control == "shuffled" and model.posterior_.law.taste is not None
 
 
 def test_test(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -245,7 +249,11 @@ def test_no_verb_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["fit", "{train}", "-o", "x.nmar", "--linkage", "linear:0.7"], "below 0.5"),
         (["fit", "{train}", "-o", "x.nmar", "--linkage", "free,t=2"], "write s=8"),
         (["fit", "{train}", "-o", "x.nmar", "--linkage", "free,s=many"], "s='many' is not a number"),
-        (["fit", "{train}", "-o", "x.nmar", "--trust", "much"], "--trust: invalid float or auto value: 'much'"),
+        (["fit", "{train}", "-o", "x.nmar", "--starts", "many"], "--starts: invalid int or auto value: 'many'"),
+        (
+            ["fit", "{train}", "-o", "x.nmar", "--control", "shuffled"],
+            "--control 'shuffled' is the control of --mechanism 'taste'",
+        ),
         (["compare", "{train}", "--test-file", "{train}"], "cells in common"),
         (["fit", "{train}", "-o", "x.nmar", "--factor", "3"], "--factor"),
         (["fit", "{train}", "-o", "x.nmar", "--factors", "0"], "--factors 0"),

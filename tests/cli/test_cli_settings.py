@@ -33,7 +33,7 @@ def test_the_estimator_has_the_settings_of_the_table():
 
 @pytest.mark.parametrize("function", [nmar.compare, nmar.missingness_test])
 def test_shared_settings_have_the_same_defaults(function):
-    own = {"trust", "control", "data", "random_state"}  # which mean something else there
+    own = {"control", "data", "random_state"}  # which mean something else there
     shared = {name: value for name, value in signature(function).items() if name in PARAMETERS and name not in own}
     assert len(shared) > 4
     assert shared == {name: defaults()[name] for name in shared}
@@ -55,13 +55,14 @@ def test_every_setting_is_an_option_of_fit():
     assert sorted([*fit.SETTINGS, "data", "linkage", *in_python]) == sorted(PARAMETERS)
 
 
-def test_the_number_of_factors_and_the_trust_may_be_left_open():
+def test_the_number_of_factors_and_of_starts_may_be_left_open():
     parser = argparse.ArgumentParser()
     fit.arguments(parser)
-    given = ["x.csv", "-o", "m", "--factors", "auto", "--trust", "0.3"]
+    given = ["x.csv", "-o", "m", "--factors", "auto", "--starts", "2"]
     read = parser.parse_args(given)
-    assert (read.factors, read.trust) == ("auto", 0.3)
-    assert parser.parse_args([*given[:3], "--factors", "7", "--trust", "auto"]).factors == 7
+    assert (read.factors, read.starts) == ("auto", 2)
+    read = parser.parse_args([*given[:3], "--factors", "7", "--starts", "auto"])
+    assert (read.factors, read.starts) == (7, "auto")
 
 
 def test_a_setting_that_is_none_is_refused_by_name():

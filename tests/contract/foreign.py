@@ -21,9 +21,9 @@ FETCHED: list[tuple[int, ...]] = []
 PLACED: list[tuple[int, ...]] = []
 
 FUNCTIONS = {
-    np.concatenate, np.copy, np.einsum, np.empty, np.empty_like, np.full_like, np.linalg.inv,
-    np.linalg.slogdet, np.max, np.mean, np.min, np.moveaxis, np.ones_like, np.stack, np.sum, np.take, np.where,
-    np.zeros, np.zeros_like,
+    np.concatenate, np.copy, np.cumsum, np.diff, np.einsum, np.empty, np.empty_like, np.full_like, np.linalg.inv,
+    np.linalg.slogdet, np.max, np.mean, np.min, np.moveaxis, np.ones_like, np.repeat, np.stack, np.sum, np.take,
+    np.where, np.zeros, np.zeros_like,
 }  # fmt: skip
 
 

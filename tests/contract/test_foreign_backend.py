@@ -22,6 +22,7 @@ from nmar.kernels.choose import choose
 from nmar.models import half_sweep as halves
 from nmar.models.context import Context
 from nmar.models.missingness import Pattern
+from nmar.models.noise import Noise
 from nmar.models.state import map_arrays
 from nmar.prob.arrays import is_array
 from nmar.prob.linkage import linkage
@@ -51,7 +52,7 @@ MODELS = {
     "pattern": nmar.PatternOnly(),
 }
 STOCHASTIC = ("full", "diagonal", "poisson", "effects", "regression")
-LINKS = {"free": linkage("free"), "thinned": nmar.Free(thinning=8.0, tail=2)}
+LINKS = {"free": linkage("free"), "thinned": nmar.Free(thinning=8.0), "ignorable": linkage("ignorable")}
 ON_HOST = ("dual", "regressor")  # solved or fitted there, from what the loops leave
 
 
@@ -62,16 +63,18 @@ def offered(monkeypatch):
     monkeypatch.setattr(halves, "BLOCK", 12)
 
 
-def problem(name, link="free", hide=0.1, pattern=None):
+def problem(name, link="free", hide=0.1, pattern=None, noise=None, weighted=False):
     data = MODELS[name]
     drawn = nmar.Factorization(2) if name in ("pattern", "regressor", "dual", "covariates", "odds") else data
     cells, _ = nmar.simulate((ROWS, COLS), drawn, nmar.Linear(0.2), 0.3, 0)
     hidden = None
     if hide:
         cells, _, hidden = cells.split(test=hide, valid=0.0, seed=0)
-    found = linkage("ignorable") if name == "pattern" else LINKS[link]
+    if weighted:
+        cells = cells.with_weights(np.random.default_rng(0).gamma(2.0, 0.5, len(cells)))
+    found = LINKS["ignorable"] if name == "pattern" else LINKS[link]
     pattern = Pattern(3) if pattern is None else pattern.built(cells)
-    return begin(cells, data.build(cells), found, pattern, trust=0.6, hidden=hidden, seed=0)
+    return begin(cells, data.build(cells), found, pattern, hidden=hidden, seed=0, noise=noise)
 
 
 def fitted(given, backend, minibatch=None, sweeps=2):
@@ -100,6 +103,14 @@ def assert_same(one, other):
 @pytest.mark.parametrize("name", MODELS)
 def test_fits_are_those_of_the_reference(name, link):
     given = problem(name, link)
+    assert_same(fitted(given, "reference"), fitted(given, "foreign"))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("link", "noise"), [("thinned", Noise()), ("ignorable", Noise((True, False), freedom=6.0))])
+@pytest.mark.parametrize("name", ["full", "diagonal", "effects", "mixture", "regression", "regressor"])
+def test_noise_by_row_and_column_too(name, link, noise, weighted):
+    given = problem(name, link, noise=noise, weighted=weighted)
     assert_same(fitted(given, "reference"), fitted(given, "foreign"))
 
 
@@ -161,5 +172,5 @@ def test_foreign_arrays_refuse_what_they_should():
     with pytest.raises(TypeError, match="place it first"):
         lines + np.ones((5, 2))
     with pytest.raises(TypeError, match="must know"):
-        np.cumsum(lines)
+        np.sort(lines)
     assert is_array(lines) and isinstance((lines + np.ones(2)).fetch(), np.ndarray)

@@ -86,14 +86,18 @@ def no_worse(grown, fresh):
 
 
 # models of one optimum, and how far from it 60 sweeps may be, in standard deviations of the values: what is left is the
-# precision of a search (dispersions of the scalar families) or of empirical Bayes (prior variances of the regressions)
+# precision of a search (dispersions of the scalar families) or of empirical Bayes (prior variances of the regressions);
+# with noise by row and column it is that of the noise's prior, which 60 sweeps know to some hundredths
 SHARP = {name: 1e-7 for name in MODELS if name.startswith(("constant", "effects", "regressor"))}
 SHARP.update({"mixture-rows": 1e-7, "mixture-cols": 1e-7, "regression": 1e-5})
 
 
+GAUSSIAN = ("effects", "mixture", "regress")
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_a_grown_model_is_that_of_all_cells(name, monkeypatch):
-    grown, fresh = grown_and_fresh(name, monkeypatch, 60)
+    grown, fresh = grown_and_fresh(name, monkeypatch, 60, noise="constant")
     no_worse(grown, fresh)
     i, j = np.divmod(np.arange(SHAPE[0] * SHAPE[1]), SHAPE[1])
     np.testing.assert_allclose(grown.observed_probability(i, j), fresh.observed_probability(i, j), atol=2e-3)
@@ -103,12 +107,22 @@ def test_a_grown_model_is_that_of_all_cells(name, monkeypatch):
         np.testing.assert_allclose(sd, its_sd, rtol=10.0 * SHARP[name])
 
 
+@pytest.mark.parametrize("name", [name for name in SHARP if name.startswith(GAUSSIAN)])
+def test_a_grown_model_with_noise_by_row_and_column_is_that_of_all_cells(name, monkeypatch):
+    grown, fresh = grown_and_fresh(name, monkeypatch, 60)
+    no_worse(grown, fresh)
+    i, j = np.divmod(np.arange(SHAPE[0] * SHAPE[1]), SHAPE[1])
+    (mean, sd), (its_mean, its_sd) = (m.predict_entries(i, j, return_std=True) for m in (grown, fresh))
+    assert np.max(np.abs(mean - its_mean) / its_sd) < 0.1
+    np.testing.assert_allclose(sd, its_sd, rtol=0.1)
+
+
 BENT = nmar.Linear(0.2, learn=False)
 COUPLED = [(name, nmar.Compound() if name == "constant-binomial" else BENT, False) for name in MODELS]
 COUPLED = [case for case in COUPLED if case[0] != "pattern-only"]
 for model in ("full", "effects-both", "constant-gamma"):
-    COUPLED += [(model, BENT, "tail"), (model, BENT, "blind")]
-COUPLED += [("full", nmar.Geometric(0.1, mean="shift"), False), ("effects-rows", "free", "blind")]
+    COUPLED += [(model, BENT, "tail")]
+COUPLED += [("full", nmar.Geometric(0.1, mean="shift"), False), ("effects-rows", "free", False)]
 COUPLED += [(name, "two-stage", False) for name in ("full", "effects-both", "regression", "regressor")]
 
 
@@ -134,7 +148,7 @@ def test_the_same_cells_again_are_a_longer_fit(name):
 # --- fold-in --------------------------------------------------------------------------------------------------------
 
 FOLDED = [(name, "ignorable", False) for name in MODELS if name != "regression-cols"]
-FOLDED += [(name, BENT, control) for name in ("full", "diagonal", "regressor") for control in ("tail", "blind")]
+FOLDED += [(name, BENT, "tail") for name in ("full", "diagonal", "regressor")]
 FOLDED += [(name, "free", False) for name in ("full", "effects-both", "poisson", "constant-negative-binomial")]
 FOLDED += [(name, "two-stage", False) for name in ("full", "effects-both", "regressor")]
 
@@ -230,9 +244,8 @@ def test_hidden_cells_stay_hidden(part):
     some = train.select(np.arange(len(train)) < 3)
     model.partial_fit(some, sweeps=40)
     assert model.observed_probability(*pairs).mean() == pytest.approx(before, abs=0.03)
-    assert model.posterior_.law.density == pytest.approx(len(train) / (SHAPE[0] * SHAPE[1] - len(away)))
-    model.partial_fit(away)
-    assert model.posterior_.law.density == pytest.approx(cells.density)
+    model.partial_fit(away, sweeps=40)
+    assert model.observed_probability(*pairs).mean() > before + 0.03
 
 
 def test_posteriors_hold_the_factors_alone():

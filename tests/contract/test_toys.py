@@ -223,7 +223,7 @@ def cells(toy):
 @pytest.fixture
 def model(toy):
     data, link = toy
-    return nmar.CCPF(data, link, factors=3, trust=1.0, max_iter=15, tol=0.0, random_state=0)
+    return nmar.CCPF(data, link, factors=3, max_iter=15, tol=0.0, random_state=0)
 
 
 def test_the_bound_never_falls_and_backends_agree(model, cells):
@@ -237,7 +237,7 @@ def test_the_family_is_the_poisson_of_half_the_values():
     cells, _ = nmar.simulate((40, 30), nmar.Constant("pairs"), nmar.Linear(0.4), 0.3, 0)
     halved = cells.with_values(cells.values / 2)
     pairs, poisson = (
-        nmar.CCPF(nmar.Constant(name), "free", factors=3, trust=1.0, max_iter=10, tol=0.0, random_state=0).fit(given)
+        nmar.CCPF(nmar.Constant(name), "free", factors=3, max_iter=10, tol=0.0, random_state=0).fit(given)
         for name, given in (("pairs", cells), ("poisson", halved))
     )
     np.testing.assert_allclose(pairs.bound_trace_, poisson.bound_trace_, rtol=1e-11)
@@ -260,7 +260,7 @@ def test_kernels_agree_on_the_family(linkage, separate):
 @pytest.mark.parametrize("height", [-1.5, 1.5])
 def test_a_step_is_learned(height):
     drawn, _ = nmar.simulate((150, 100), RowMeans(), Step(height=height), 0.5, 0)
-    found = nmar.CCPF(RowMeans(), Step(), factors=3, trust=1.0, random_state=0).fit(drawn)
+    found = nmar.CCPF(RowMeans(), Step(), factors=3, random_state=0).fit(drawn)
     assert found.linkage_.height == pytest.approx(height, abs=0.5)
 
 
@@ -284,5 +284,5 @@ def test_rows_are_folded_in_and_cells_added(model, cells):
 
 def test_settings_are_searched_like_any_other():
     cells = nmar.simulate((40, 30), nmar.Effects("rows"), nmar.Linear(0.4), 0.3, 0)[0]
-    model = nmar.CCPF(RowMeans(), Step(thinning=4.0), factors=3, trust="auto", max_iter=6, random_state=0).fit(cells)
-    assert {choice.setting for choice in model.choices_} == {"trust"}
+    model = nmar.CCPF(RowMeans(), Step(thinning=4.0), factors="auto", max_iter=6, random_state=0).fit(cells)
+    assert {choice.setting for choice in model.choices_} == {"factors"}

@@ -46,7 +46,7 @@ def test_groups_and_ids(name: str) -> None:
 def test_scores_are_those_of_each_draw() -> None:
     """log p(y | draw) from the draw's own factors: a normal around biases and ⟨a, b⟩ where the model is ignorable."""
     data = nmar.Factorization(2, bias=False)
-    model, _, test = fitted(data, "ignorable")
+    model, _, test = fitted(data, "ignorable", noise="constant")
     tree = nmar.to_arviz(model, test, draws=4, seed=0)
     post, seen = tree["posterior"], tree["observed_data"]["value"]
     a = post["row_factors"].sel(row=seen.cell_row, chain=0).values

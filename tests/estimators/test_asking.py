@@ -63,7 +63,7 @@ def test_no_more_than_the_unseen_columns_are_recommended(model):
 @cache
 def simple_fit(data, link):
     cells = nmar.simulate((30, 25), data, nmar.Linear(0.3), 0.3, seed=0)[0]
-    settings = {"factors": 2, "trust": 1.0, "starts": 1, "max_iter": 4, "random_state": 0}
+    settings = {"factors": 2, "starts": 1, "max_iter": 4, "random_state": 0}
     return cells, nmar.CCPF(data, link, **settings).fit(cells)
 
 

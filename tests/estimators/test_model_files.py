@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import stat
 import sys
@@ -315,3 +316,15 @@ def test_training_cells_of_other_axes_than_the_model_are_refused(cells, tmp_path
     path = crafted(model, tmp_path / "m.nmar", fewer)
     with pytest.raises(ValueError, match=r"10 rows and 40 columns, and the model has 60 and 40"):
         nmar.load(path)
+
+
+def test_a_file_of_an_older_version_is_refused_with_the_remedy(cells, tmp_path):
+    nmar.CCPF(nmar.Effects("rows"), factors=2, max_iter=2, random_state=0).fit(cells).save(tmp_path / "m.nmar")
+    with zipfile.ZipFile(tmp_path / "m.nmar") as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    header = json.loads(parts["header.json"])
+    with zipfile.ZipFile(tmp_path / "old.nmar", "w") as file:
+        for name, part in {**parts, "header.json": json.dumps({**header, "version": 2})}.items():
+            file.writestr(name, part)
+    with pytest.raises(ValueError, match=r"old\.nmar' was written by an older nmar.*fit it again"):
+        nmar.load(tmp_path / "old.nmar")

@@ -27,11 +27,10 @@ def cells_of(data: Any, shape: tuple[int, int] = (60, 40), density: float = 0.25
     return nmar.simulate(shape=shape, data=data, linkage=nmar.Linear(0.2), density=density, seed=seed)[0]
 
 
-# thinned counts, and a pattern that is trusted in part or not at all: (model, linkage, trust)
-PARTLY = {
-    "thinned": ("full", nmar.Free(values=(1.0, 0.8, 0.6, 0.5), thinning=8.0), 0.6),
-    "blind": ("diagonal", nmar.Linear(0.2, learn=True), 0.0),
-    "blind-thinned": ("poisson", nmar.Linear(-0.3, learn=True, thinning=8.0), 0.0),
+# thinned counts: (model, linkage)
+THINNED = {
+    "thinned": ("full", nmar.Free(values=(1.0, 0.8, 0.6, 0.5), thinning=8.0)),
+    "poisson-thinned": ("poisson", nmar.Linear(-0.3, learn=True, thinning=8.0)),
 }
 
 
@@ -39,16 +38,15 @@ def start(
     name: str = "full",
     link: str | Linkage = "linear",
     shape: tuple[int, int] = (60, 40),
-    trust: float = 1.0,
     hide: float = 0.0,
 ) -> Problem:
     """A problem about to start; ``hide`` is a share of the observed cells that it is told to be hidden."""
-    if name in PARTLY:
-        name, link, trust = PARTLY[name]
+    if name in THINNED:
+        name, link = THINNED[name]
     cells, hidden = cells_of(SETTINGS[name], shape), None
     if hide:
         cells, _, hidden = cells.split(test=hide, valid=0.0, seed=0)
-    return begin(cells, SETTINGS[name].build(cells), linkage(link), Pattern(3), trust=trust, hidden=hidden, seed=0)
+    return begin(cells, SETTINGS[name].build(cells), linkage(link), Pattern(3), hidden=hidden, seed=0)
 
 
 def around(problem: Problem) -> Context:

@@ -10,7 +10,7 @@ from problems_fit import same
 import nmar
 
 COVARIATES = np.random.default_rng(3).normal(size=(40, 2))
-FREE, THINNED = "free", nmar.Free(thinning=8.0, tail=2)
+FREE, THINNED = "free", nmar.Free(thinning=8.0)
 MODELS: dict[str, tuple[Any, Any]] = {
     "full": (nmar.Factorization(2), THINNED),
     "diagonal": (nmar.Factorization(2, covariance="diagonal"), FREE),
@@ -42,7 +42,7 @@ def cells_for(name: str, shape: tuple[int, int] = (30, 40)) -> nmar.Cells:
 def model(name: str, kind: type = nmar.CCPF, **given: Any) -> Any:
     """An estimator about to fit a few sweeps."""
     data, link = MODELS[name]
-    settings = {"factors": 3, "max_iter": 3, "tol": 0.0, "random_state": 0, "starts": 1, "trust": 1.0} | given
+    settings = {"factors": 3, "max_iter": 3, "tol": 0.0, "random_state": 0, "starts": 1} | given
     return kind(data, link, **settings)
 
 

@@ -40,7 +40,7 @@ MODELS = {
     "pattern": nmar.PatternOnly(),
 }
 STOCHASTIC = ("full", "diagonal", "poisson", "effects", "regression")
-LINKS = {"free": linkage("free"), "thinned": nmar.Free(thinning=8.0, tail=2)}
+LINKS = {"free": linkage("free"), "thinned": nmar.Free(thinning=8.0)}
 
 
 class Processes:
@@ -76,7 +76,7 @@ def problem(name, link, hide=0.0):
     if hide:
         cells, _, hidden = cells.split(test=hide, valid=0.0, seed=0)
     found = linkage("ignorable") if name == "pattern" else LINKS[link]
-    return begin(cells, data.build(cells), found, Pattern(3), trust=0.6, hidden=hidden, seed=0)
+    return begin(cells, data.build(cells), found, Pattern(3), hidden=hidden, seed=0)
 
 
 def fitted(given, executor, minibatch=False):

@@ -29,10 +29,10 @@ SOLVERS = {
     "entrywise": dict(data=SETTINGS["diagonal"], linkage="linear", solver=Entrywise(visits=3000), max_iter=9),
 }
 THIN = nmar.Free(thinning=8.0)
-PARTLY = {
-    "thinned": dict(data=SETTINGS["full"], linkage=THIN, trust=0.6, max_iter=9),
-    "blind": dict(data=SETTINGS["full"], linkage=THIN, control="blind", solver=Minibatch(20, passes=9), max_iter=9),
-    "visits": {**SOLVERS["entrywise"], "linkage": nmar.Linear(thinning=8.0), "trust": 0.0},
+THINNED = {
+    "thinned": dict(data=SETTINGS["full"], linkage=THIN, max_iter=9),
+    "batches": dict(data=SETTINGS["full"], linkage=THIN, solver=Minibatch(20, passes=9), max_iter=9),
+    "visits": {**SOLVERS["entrywise"], "linkage": nmar.Linear(thinning=8.0)},
 }
 
 
@@ -40,9 +40,9 @@ def parts(data):
     return cells_of(data).split(test=0.1, valid=0.1, seed=0)
 
 
-@pytest.mark.parametrize("name", [*SOLVERS, *PARTLY])
+@pytest.mark.parametrize("name", [*SOLVERS, *THINNED])
 def test_a_fit_stopped_and_resumed_is_the_uninterrupted_one(name, tmp_path):
-    given = {**COMMON, **{**SOLVERS, **PARTLY}[name]}
+    given = {**COMMON, **{**SOLVERS, **THINNED}[name]}
     train, valid, _ = parts(given["data"])
     whole = nmar.CCPF(**given).fit(train, valid=valid)
     folder = tmp_path / "run"
@@ -103,7 +103,8 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(damage, tmp_
 
 
 @pytest.mark.parametrize(
-    "other", [{"factors": 4}, {"linkage": "linear"}, {"random_state": 1}, "cells", {"trust": 0.5}, {"linkage": THIN}]
+    "other",
+    [{"factors": 4}, {"linkage": "linear"}, {"random_state": 1}, "cells", {"control": "tail"}, {"linkage": THIN}],
 )
 def test_a_foreign_checkpoint_is_refused(other, tmp_path, caplog):
     train, valid, _ = parts(SETTINGS["full"])

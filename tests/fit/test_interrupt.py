@@ -98,11 +98,11 @@ def test_fits_that_only_prepare_another_are_not_kept_and_nothing_follows(linkage
 
 
 def test_what_was_chosen_is_kept_too(cells, monkeypatch):
-    linkage, ctrl_c = nmar.Free(thinning=8.0), CtrlC(monkeypatch, after=1)
-    model = nmar.CCPF(**COMMON, linkage=linkage, trust="auto")
+    ctrl_c = CtrlC(monkeypatch, after=1)
+    model = nmar.CCPF(**{**COMMON, "factors": "auto"}, linkage=nmar.Free(thinning=8.0))
     with pytest.raises(KeyboardInterrupt):
         model.fit(cells, callbacks=[ctrl_c])
-    assert model.n_iter_ == 1 and {choice.setting for choice in model.choices_} == {"trust"}
+    assert model.n_iter_ == 1 and {choice.setting for choice in model.choices_} == {"factors"}
 
 
 def test_an_interrupted_fit_goes_on_from_its_checkpoint(cells, monkeypatch, tmp_path):

@@ -138,14 +138,11 @@ def test_settings_that_need_all_cells_are_refused_by_name(tmp_path):
     dataset = on_disk(cells_for("full"), tmp_path / "d")
     features = np.zeros((40, 1))
     for wrong, given in {
-        "trust='auto'": {"linkage": "free", "trust": "auto"},
         "factors='auto'": {"linkage": "free", "factors": "auto"},
-        "thinning='auto'": {"linkage": nmar.Free(thinning="auto")},
         "linkage='auto'": {"linkage": "auto"},
         "linkage='two-stage'": {"linkage": "two-stage"},
         "solver='minibatch'": {"linkage": "free", "solver": "minibatch"},
         "target='all'": {"linkage": "free", "target": "all"},
-        "starts=2": {"linkage": nmar.Free(thinning=4.0), "starts": 2},
         "Regressor": {"data": nmar.Regressor(Ridge(), col_features=features), "linkage": "free"},
     }.items():
         settings = {"data": nmar.Factorization(2), "factors": 3} | given
@@ -156,7 +153,7 @@ def test_settings_that_need_all_cells_are_refused_by_name(tmp_path):
 def test_defaults_are_settled_without_held_out_cells(tmp_path):
     found = nmar.CCPF(nmar.Factorization(2), factors=3, max_iter=2, random_state=0)
     found.fit(on_disk(cells_for("full"), tmp_path / "d"))
-    assert found.trust_ == 1.0 and found.choices_ == () and found.linkage_.name == "ignorable"
+    assert found.choices_ == () and found.linkage_.name == "ignorable"
     assert len(found.row_noise_.level) == found.posterior_.rows.size
 
 
@@ -172,7 +169,7 @@ def test_a_fit_that_needs_more_memory_than_allowed_says_so(tmp_path):
 def test_a_stream_of_batches_comes_from_a_dataset(tmp_path):
     cells = cells_for("full")
     dataset = on_disk(cells, tmp_path / "d")
-    settings = {"solver": nmar.Minibatch(passes=2), "starts": None}
+    settings = {"solver": nmar.Minibatch(passes=2), "starts": "auto"}
     found = model("full", **settings).fit(lambda: dataset.batches(100))
     assert found.n_iter_ == 2 and found.posterior_.cols == cells.cols
 

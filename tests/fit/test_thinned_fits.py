@@ -1,4 +1,4 @@
-"""Thinned counts and the trust in the pattern from outside: simulation, controls, fold-in, growth, files."""
+"""Thinned counts from outside: simulation, the control, fold-in, growth, files."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from problems_fit import SETTINGS, around, cells_of, same, start
+from problems_fit import SETTINGS, cells_of, same
 from scipy.special import gammaln
 
 import nmar
 from nmar.fit.executor import Serial
 from nmar.fit.foldin import fold_in
-from nmar.fit.problem import known_density, observe
+from nmar.fit.problem import observe
 from nmar.kernels.choose import choose
-from nmar.models.bound import bound
 from nmar.models.context import Context
 from nmar.models.half_sweep import half_sweep
 
 FALLING = tuple(np.geomspace(1.0, 0.2, 12).tolist())
 FITS = {
     "thinned": dict(data=SETTINGS["full"], linkage=nmar.Free(thinning=8.0), starts=1),
-    "blind": dict(data=SETTINGS["full"], linkage="linear", control="blind"),
-    "diagonal": dict(data=SETTINGS["diagonal"], linkage=nmar.Linear(thinning=8.0), trust=0.6),
-    "poisson": dict(data=SETTINGS["poisson"], linkage=nmar.Linear(thinning=1.5), trust=0.0),
+    "control": dict(data=SETTINGS["full"], linkage=nmar.Linear(thinning=8.0), control="tail"),
+    "diagonal": dict(data=SETTINGS["diagonal"], linkage=nmar.Linear(thinning=8.0)),
+    "poisson": dict(data=SETTINGS["poisson"], linkage=nmar.Linear(thinning=1.5)),
 }
 COMMON = dict(factors=3, random_state=0)
 
@@ -91,59 +90,21 @@ def test_a_thinned_linkage_is_found_again():
     assert np.mean(np.abs(np.log(found / truth))) < 0.35
 
 
-# --- controls ---------------------------------------------------------------------------------------------------
+# --- the control ------------------------------------------------------------------------------------------------
 
 
-def test_blind_is_no_trust_and_tail_is_the_old_control():
+def test_tail_is_the_control():
     train = cells_of(SETTINGS["full"])
-    given = dict(data=SETTINGS["full"], linkage=nmar.Linear(thinning=8.0), max_iter=4, starts=1, **COMMON)
-
-    def fit(**more):
-        return nmar.CCPF(**given, **more).fit(train)
-
-    assert same(fit(control="blind").posterior_.state, fit(trust=0.0).posterior_.state)
-    assert same(fit(control="blind", trust=0.5).posterior_.state, fit(trust=0.0).posterior_.state)
-    assert same(fit(control="tail").posterior_.state, fit(control=True).posterior_.state)
-    assert not same(fit(control="tail").posterior_.state, fit(control="blind").posterior_.state)
-    assert fit().posterior_.law.trust == 1.0
+    given = dict(data=SETTINGS["full"], linkage=nmar.Linear(thinning=8.0), max_iter=4, **COMMON)
+    coupled, tail, true = (nmar.CCPF(**given, control=c).fit(train).posterior_ for c in (False, "tail", True))
+    assert same(tail.state, true.state) and not same(tail.state, coupled.state)
+    assert tail.law.control and not coupled.law.control
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"trust": 1.5}, "trust=1.5"),
-        ({"trust": "some"}, "trust='some'"),
-        ({"control": "blnd"}, "control='blnd'.*blind"),
-    ],
-)
-def test_bad_settings_are_refused(given, words):
-    with pytest.raises(ValueError, match=words):
-        nmar.CCPF(SETTINGS["full"], **given).fit(cells_of(SETTINGS["full"]))
-
-
-def test_the_blind_control_says_nothing_about_how_often_lines_are_observed():
-    """Rows observed in 60 % and in 15 % of the columns, all cells alike: seen, the pattern knows them apart."""
-    rng = np.random.default_rng(0)
-    busy = np.arange(120) % 2 == 0
-    seen = rng.random((120, 60)) < np.where(busy, 0.6, 0.15)[:, None]
-    cells = nmar.Cells.from_arrays(*np.nonzero(seen), rng.normal(size=int(seen.sum())), shape=seen.shape)
-    i, j = (a.ravel() for a in np.indices(seen.shape))
-    ratio = {}
-    for control in (False, "blind"):
-        model = nmar.CCPF(nmar.Effects("rows"), "linear", factors=2, control=control, max_iter=40, random_state=0)
-        rates = model.fit(cells).posterior_.rates(i, j).reshape(seen.shape).mean(axis=1)
-        ratio[control] = rates[busy].mean() / rates[~busy].mean()
-    assert ratio[False] > 3.0
-    assert 0.8 < ratio["blind"] < 1.25
-
-
-def test_the_density_is_that_of_cells_which_are_not_hidden():
-    train, valid, hidden = cells_of(SETTINGS["full"]).split(test=0.2, valid=0.1, seed=0)
-    model = nmar.CCPF(SETTINGS["full"], "linear", trust=0.5, max_iter=2, starts=1, **COMMON)
-    law = model.fit(train, valid=valid, hidden=hidden).posterior_.law
-    away = valid.n_observed + hidden.n_observed
-    assert law.density == pytest.approx(train.n_observed / (60 * 40 - away), rel=1e-14)
-    assert known_density(train, None) == pytest.approx(train.n_observed / 2400, rel=1e-14)
+@pytest.mark.parametrize("name", ["blnd", "blind"])
+def test_other_controls_are_refused(name):
+    with pytest.raises(ValueError, match=f"control='{name}'.*tail"):
+        nmar.CCPF(SETTINGS["full"], control=name).fit(cells_of(SETTINGS["full"]))
 
 
 # --- new lines and more cells -----------------------------------------------------------------------------------
@@ -183,39 +144,24 @@ def test_a_row_folded_in_depends_on_nothing_else(fitted):
     assert same(found[0], found[1])
 
 
-def test_files_keep_thinning_trust_and_density(fitted, tmp_path):
+def test_files_keep_thinning_and_control(fitted, tmp_path):
     model, cells = fitted
     model.save(tmp_path / "m.nmar")
     again = nmar.load(tmp_path / "m.nmar")
-    assert again.get_params()["trust"] == model.trust and again.get_params()["control"] == model.control
-    law, own = again.posterior_.law, model.posterior_.law
-    assert (law.trust, law.density) == (own.trust, own.density) != (1.0, 1.0)
-    assert again.linkage_ == model.linkage_
+    assert again.get_params()["control"] == model.control
+    assert again.posterior_.law.control == model.posterior_.law.control
+    assert again.linkage_ == model.linkage_ and again.linkage_.thinning > 1.0
     np.testing.assert_array_equal(again.log_density(cells), model.log_density(cells))
     part = cells.take_rows(np.arange(9))
     assert same(again.fold_in(part).posterior_.state, model.fold_in(part).posterior_.state)
 
 
-@pytest.mark.parametrize("name", ["thinned", "blind"])
-def test_partial_fit_grows_and_counts_all_cells(name):
+@pytest.mark.parametrize("name", ["thinned", "control"])
+def test_partial_fit_grows(name):
     train, _, test = cells_of(FITS[name]["data"], (150, 50), 0.3, seed=1).split(test=0.2, valid=0.0, seed=0)
     given = {**FITS[name], **COMMON, "max_iter": 60}
     whole = nmar.CCPF(**given).fit(train)
     grown = nmar.CCPF(**given).partial_fit(train.take_rows(np.arange(90)))
     grown.partial_fit(train.take_rows(np.arange(90, 150)))
-    law = grown.posterior_.law
-    assert law.density == known_density(train, None) == whole.posterior_.law.density
-    assert law.trust == whole.posterior_.law.trust
     assert grown.linkage_.thinning == whole.linkage_.thinning
     assert grown.log_likelihood(test) > whole.log_likelihood(test) - 0.05
-
-
-def test_the_lower_the_trust_the_less_is_paid_for_what_is_missing():
-    """At one state the bound is linear in ω: its ends decide what lies between."""
-    problem, values = start("thinned"), []
-    for trust in (0.0, 0.25, 1.0):
-        here = replace(problem, law=replace(problem.law, trust=trust))
-        _, info, _ = half_sweep(0, here.state, around(here))
-        values.append(bound(here.state, info.log_z, here.law))
-    assert values[1] == pytest.approx(0.75 * values[0] + 0.25 * values[2], rel=1e-12)
-    assert values[0] != pytest.approx(values[2], rel=1e-6)

@@ -275,11 +275,12 @@ def outlying(at):
     return values
 
 
-def test_an_outlier_is_not_the_unit_of_all_other_values():
+@pytest.mark.parametrize(("link", "noise"), [("free", "constant"), ("ignorable", "rows+cols")])
+def test_an_outlier_is_not_the_unit_of_all_other_values(link, noise):
     """σ² has a prior in units of the values' spread: one value a million times larger must not widen all others."""
     values = outlying(1e6)
     i, j = np.nonzero(np.isfinite(values) & (values < 100.0))
-    model = fit(nmar.Effects("both"), "free", values, max_iter=30)
+    model = fit(nmar.Effects("both"), link, values, noise=noise, max_iter=30)
     error = model.predict_entries(i, j) - values[i, j]
     assert np.sqrt(np.mean(error**2)) < 1.1
     assert model.dispersion_ < 1.5
@@ -287,5 +288,8 @@ def test_an_outlier_is_not_the_unit_of_all_other_values():
 
 def test_an_outlier_too_large_for_single_precision_is_named():
     with pytest.raises(FloatingPointError, match=r"outliers .* dtype='float64'"):
-        fit(nmar.Factorization(2), "free", outlying(1e6), dtype="float32", max_iter=30, starts=2)
-    assert np.isfinite(fit(nmar.Factorization(2), "free", outlying(1e6), max_iter=30).bound_trace_).all()
+        fit(nmar.Factorization(2), "free", outlying(1e6), noise="constant", dtype="float32", max_iter=30, starts=2)
+    for noise in ("constant", "rows+cols"):
+        assert np.isfinite(
+            fit(nmar.Factorization(2), "free", outlying(1e6), noise=noise, max_iter=30).bound_trace_
+        ).all()

@@ -24,9 +24,8 @@ pytestmark = pytest.mark.slow  # see CONTRIBUTING.md
 SWEEPS = 5
 models = pytest.mark.parametrize("model", MODELS)
 backends = pytest.mark.parametrize("backend", ["numba", "reference"])
-# thinned counts, and a pattern that is trusted in part or not at all
-PARTLY = [("full", "free-thin8", 0.6), ("diagonal", "linear", 0.0), ("poisson", "linear-thin8", 0.0)]
-partly = pytest.mark.parametrize(("model", "link", "trust"), PARTLY)
+THIN = [("full", "free-thin8"), ("diagonal", "geometric-thin8"), ("poisson", "linear-thin8")]
+thin = pytest.mark.parametrize(("model", "link"), THIN)
 
 
 def same_bits(a, b, name="record"):
@@ -96,12 +95,11 @@ def test_control_with_ignorable_is_ignorable(model):
 
 
 @pytest.mark.parametrize("model", ["full", "poisson"])
-def test_ignorable_knows_neither_thinning_nor_trust(model):
-    """Nothing reads the counts, so there is nothing to thin and nothing to be blind for."""
+def test_ignorable_knows_no_thinning(model):
+    """Nothing reads the counts, so there is nothing to thin."""
     cells = medium_cells(MODELS[model].family)
     plain = advanced(problem(model, Ignorable(), cells), 2)
-    thin = problem(model, Ignorable(thinning=8.0), cells, trust=0.0)
-    found = advanced(thin, 2)
+    found = advanced(problem(model, Ignorable(thinning=8.0), cells), 2)
     for axis in (0, 1):
         same_bits(found.sides[axis], plain.sides[axis])
     assert found.shared.dispersion == plain.shared.dispersion
@@ -163,16 +161,16 @@ def test_transposed_input_gives_the_transposed_answer(model, link, shape, backen
     transposed(model, {**LEARNED, **LEARNED_MEAN}[link], shape, backend)
 
 
-@partly
+@thin
 @backends
-def test_transposed_answer_with_thinning_and_trust(model, link, trust, backend):
-    transposed(model, THINNED[link], (23, 11), backend, trust)
+def test_transposed_answer_with_thinning(model, link, backend):
+    transposed(model, THINNED[link], (23, 11), backend)
 
 
-def transposed(model, linkage, shape, backend, trust=1.0):
+def transposed(model, linkage, shape, backend):
     """Assert that the fit of the transposed matrix is the transposed fit."""
     cells = medium_cells(MODELS[model].family, shape)
-    started, turned = (problem(model, linkage, c, seed=1, trust=trust) for c in (cells, cells.T))
+    started, turned = (problem(model, linkage, c, seed=1) for c in (cells, cells.T))
     one, two = advanced(started, SWEEPS, backend), advanced(turned, SWEEPS, backend)
     for axis in (0, 1):
         same_bits(one.sides[axis].pattern, two.sides[1 - axis].pattern, "pattern")
@@ -188,13 +186,13 @@ def transposed(model, linkage, shape, backend, trust=1.0):
 # --- shards and threads -------------------------------------------------------------------------------------
 
 
-SHARDS = [(model, link, 1.0) for model in MODELS for link in ("linear", "geometric", "free")]
+SHARDS = [(model, link) for model in MODELS for link in ("linear", "geometric", "free")]
 
 
-@pytest.mark.parametrize(("model", "link", "trust"), SHARDS + PARTLY)
-def test_shards_of_rows_concatenate_to_the_whole(model, link, trust):
+@pytest.mark.parametrize(("model", "link"), SHARDS + THIN)
+def test_shards_of_rows_concatenate_to_the_whole(model, link):
     cells = medium_cells(MODELS[model].family)
-    started = problem(model, {**LEARNED, **THINNED}[link], cells, trust=trust)
+    started = problem(model, {**LEARNED, **THINNED}[link], cells)
     state, law = advanced(started, 2), started.law
     whole, info, _ = half_sweep(0, state, Context(started.observed, law, choose("numba"), Serial()))
     pairs, total, stats = [], 0.0, None
@@ -228,10 +226,10 @@ def test_number_of_threads_changes_no_bit(model, link, monkeypatch):
     same_bits(states[0], states[2])
 
 
-@partly
-def test_threads_and_long_lines_with_thinning_and_trust(model, link, trust, monkeypatch):
+@thin
+def test_threads_and_long_lines_with_thinning(model, link, monkeypatch):
     """Blocks of 4 cells: most lines are cut into segments, whose exposures are added in their order."""
-    started = problem(model, THINNED[link], medium_cells(MODELS[model].family), trust=trust)
+    started = problem(model, THINNED[link], medium_cells(MODELS[model].family))
     whole = advanced(started, 1)
     monkeypatch.setattr(halves, "BLOCK", 4)
     states = []
@@ -246,10 +244,10 @@ def test_threads_and_long_lines_with_thinning_and_trust(model, link, trust, monk
         np.testing.assert_allclose(parts[0].beta, parts[1].beta, rtol=1e-6)
 
 
-@partly
-def test_bound_of_long_lines_with_thinning_and_trust(model, link, trust, monkeypatch):
+@thin
+def test_bound_of_long_lines_with_thinning(model, link, monkeypatch):
     """What lines pay for their observed cells is paid once, whether they are cut or not."""
-    started = problem(model, THINNED[link], medium_cells(MODELS[model].family), trust=trust)
+    started = problem(model, THINNED[link], medium_cells(MODELS[model].family))
     state, found = advanced(started, 1), []
     for size in (1 << 15, 4):
         monkeypatch.setattr(halves, "BLOCK", size)
@@ -292,16 +290,16 @@ def test_hiding_nothing_is_not_hiding(model, control):
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize(("model", "link", "trust"), [(model, "linear", 1.0) for model in MODELS] + PARTLY)
-def test_exposure_leaves_hidden_cells_out(model, link, trust, axis):
-    """β of every line, cell by cell: ω for each that is not hidden, (1−ω)/d + s − 1 more for an observed one."""
+@pytest.mark.parametrize(("model", "link"), [(model, "linear") for model in MODELS] + THIN)
+def test_exposure_leaves_hidden_cells_out(model, link, axis):
+    """β of every line, cell by cell: 1 for each that is not hidden, s for an observed one."""
     cells = small_cells(MODELS[model].family, (5, 4), seed=1)
     hidden = Cells.from_arrays([0, 2, 2], [1, 0, 3], np.ones(3), shape=(5, 4))
     seen = set(zip(*(a.tolist() for a in cells.positions()), strict=True))
     hidden = hidden.select([pair not in seen for pair in zip(*(a.tolist() for a in hidden.positions()), strict=True)])
     assert hidden.n_observed
-    started = problem(model, THINNED[link], cells, hidden=hidden, trust=trust)
-    more = (1.0 - trust) * (20 - hidden.n_observed) / cells.n_observed + THINNED[link].thinning - 1.0
+    started = problem(model, THINNED[link], cells, hidden=hidden)
+    s = THINNED[link].thinning
     state = advanced(started, 1)
     pair, _, _ = half_sweep(axis, state, Context(started.observed, started.law, choose("numba"), Serial()))
     other, own = (state.sides[a].pattern for a in (1 - axis, axis))
@@ -312,16 +310,16 @@ def test_exposure_leaves_hidden_cells_out(model, link, trust, axis):
         for j in range(len(other.weights.alpha)):
             where = (i, j) if axis == 0 else (j, i)
             if where not in taken:
-                expected[i] += (trust + more * (where in seen)) * other.weights.alpha[j] / other.weights.beta[j]
+                expected[i] += (s if where in seen else 1.0) * other.weights.alpha[j] / other.weights.beta[j]
     np.testing.assert_allclose(pair.pattern.weights.beta, expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize(("model", "link", "trust"), [(model, "linear", 1.0) for model in MODELS] + PARTLY[:1])
-def test_hidden_cells_in_blocks(model, link, trust, monkeypatch):
+@pytest.mark.parametrize(("model", "link"), [(model, "linear") for model in MODELS] + THIN[:1])
+def test_hidden_cells_in_blocks(model, link, monkeypatch):
     """Each block of lines takes its own hidden cells out, not those of the first block."""
     cells = medium_cells(MODELS[model].family)
     hide = np.random.default_rng(1).random(cells.n_observed) < 0.3
-    started = problem(model, THINNED[link], cells.select(~hide), hidden=cells.select(hide), trust=trust)
+    started = problem(model, THINNED[link], cells.select(~hide), hidden=cells.select(hide))
     state, found = advanced(started, 1), []
     for size in (1 << 15, 16):
         monkeypatch.setattr(halves, "BLOCK", size)
@@ -357,18 +355,18 @@ def test_float32_is_finite_and_close(model, link, backend):
     close_in_float32(model, LEARNED[link], backend)
 
 
-@partly
+@thin
 @backends
-def test_float32_with_thinning_and_trust(model, link, trust, backend):
-    close_in_float32(model, THINNED[link], backend, trust)
+def test_float32_with_thinning(model, link, backend):
+    close_in_float32(model, THINNED[link], backend)
 
 
-def close_in_float32(model, linkage, backend, trust=1.0):
+def close_in_float32(model, linkage, backend):
     """Assert that the bounds of a fit stored in single precision are those of double precision, nearly."""
     cells = medium_cells(MODELS[model].family)
     values = {}
     for dtype in (np.float32, np.float64):
-        started = problem(model, linkage, cells, dtype=dtype, trust=trust)
+        started = problem(model, linkage, cells, dtype=dtype)
         state, trace = started.state, []
         for _ in range(SWEEPS):
             state, value = sweep(state, Context(started.observed, started.law, choose(backend), Serial()))
@@ -403,13 +401,13 @@ def test_same_seed_same_bits(model):
     )
 
 
-SAME = [(link, 1.0) for link in (*LEARNED, *FIXED_MEAN)] + [("free-thin8", 0.6), ("geometric-thin8", 0.0)]
+SAME = [*LEARNED, *FIXED_MEAN, "free-thin8", "geometric-thin8"]
 
 
-@pytest.mark.parametrize(("link", "trust"), SAME)
-def test_backends_give_the_same_fit(link, trust):
+@pytest.mark.parametrize("link", SAME)
+def test_backends_give_the_same_fit(link):
     cells = medium_cells("gaussian")
-    started = problem("full", {**THINNED, **LEARNED, **FIXED_MEAN}[link], cells, trust=trust)
+    started = problem("full", {**THINNED, **LEARNED, **FIXED_MEAN}[link], cells)
     one, two = (advanced(started, 3, backend) for backend in ("numba", "reference"))
     assert one.shared.dispersion == pytest.approx(two.shared.dispersion, rel=1e-8)
     np.testing.assert_allclose(one.sides[0].data.mean, two.sides[0].data.mean, rtol=1e-6, atol=1e-8)

@@ -50,7 +50,7 @@ def problem():
 def fitted(problem, rows=True, cols=True, linkage="ignorable", **more):
     cells, _, _, x, z = problem
     data = nmar.Mixture(3, rows=x if rows else None, cols=z if cols else None, restarts=2)
-    settings = {"factors": 2, "trust": 1.0, "random_state": 0, "tol": 0.0, "max_iter": 40, "starts": 1} | more
+    settings = {"factors": 2, "random_state": 0, "tol": 0.0, "max_iter": 40, "starts": 1} | more
     return nmar.CCPF(data, linkage, **settings).fit(cells)
 
 

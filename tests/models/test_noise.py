@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 import nmar
 from nmar.fit.executor import threads
 from nmar.fit.problem import begin
+from nmar.fit.solvers.twostage import on_pattern, pattern_alone
 from nmar.kernels.choose import choose
 from nmar.models.bound import bound
 from nmar.models.context import Context
@@ -24,6 +25,7 @@ from nmar.models.missingness import Pattern
 from nmar.models.noise import Noise
 from nmar.models.shared import update_shared
 from nmar.models.state import State
+from nmar.posterior.posterior import Posterior
 from nmar.prob.factor import GammaFactor
 
 MODELS = {
@@ -36,7 +38,7 @@ LINKAGES = {
     "ignorable": nmar.Ignorable(),
     "linear": nmar.Linear(),
     "free": nmar.Free(levels=4),
-    "thinned": nmar.Free(thinning=4.0, tail=2),
+    "thinned": nmar.Free(thinning=4.0),
     "geometric": nmar.Geometric(),
 }
 LAWS = {
@@ -119,10 +121,38 @@ def test_backends_agree(model, law):
     assert first[1].shared.noise.freedom == pytest.approx(second[1].shared.noise.freedom, rel=1e-7)
 
 
+def two_stage(model, law, backend="numba"):
+    """A problem whose values have a variance by P(observed), in bins that a pattern fitted before them gives."""
+    problem, kernels = started(model, LINKAGES["ignorable"].start(), law, backend=backend)
+    _, state = sweeps(problem, kernels, 2)
+    known = Posterior(problem.law, state, problem.observed.cells.rows, problem.observed.cells.cols)
+    state, observed = on_pattern(problem.state, problem.observed, pattern_alone(known))
+    link = replace(state.shared.linkage, slope=-0.5, bend=0.2)
+    state = State(state.sides, replace(state.shared, linkage=link))
+    return replace(problem, law=replace(problem.law, pattern_fixed=True), observed=observed, state=state), kernels
+
+
 @backends
-def test_log_z_of_cells_is_that_of_quadrature_over_the_tail(backend):
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("model", ["full", "diagonal"])
+def test_the_bound_of_the_two_stage_baseline_never_falls(model, law, backend):
+    problem, kernels = two_stage(model, LAWS[law], backend)
+    found, _ = sweeps(problem, kernels, 12)
+    assert all(after >= before - 1e-9 * abs(before) for before, after in pairwise(found))
+    assert found[-1] == pytest.approx(sweeps(*two_stage(model, LAWS[law], "reference"), 12)[0][-1], rel=1e-8)
+
+
+STAGES = {
+    "one bin": lambda backend: started("full", LINKAGES["ignorable"].start(), LAWS["both and tail"], backend=backend),
+    "known bins": lambda backend: two_stage("full", LAWS["both and tail"], backend),
+}
+
+
+@backends
+@pytest.mark.parametrize("stage", STAGES)
+def test_log_z_of_cells_is_that_of_quadrature_over_the_tail(stage, backend):
     """Σ log Z against ∫ dω Ga(ω; ν/2, ν/2) N(y; …) cell by cell, at a state some sweeps on."""
-    problem, kernels = started("full", LINKAGES["ignorable"].start(), LAWS["both and tail"], backend=backend)
+    problem, kernels = STAGES[stage](backend)
     _, state = sweeps(problem, kernels, 3)
     _, info = one_half(problem, kernels, state, 0)
     cells, shared = problem.observed.cells, state.shared
@@ -133,13 +163,16 @@ def test_log_z_of_cells_is_that_of_quadrature_over_the_tail(backend):
     residual = (cells.values - mean) ** 2 + square - mean**2
     total, nu = 0.0, shared.noise.freedom
     rate = np.sum(np.exp(rows.pattern.weights.log_mean[i] + cols.pattern.weights.log_mean[j]), axis=1)
+    bins = problem.observed.group if stage == "known bins" else np.zeros(len(i), int)
+    dispersion = shared.dispersion * shared.linkage.bin_table()[bins]
+    assert (np.ptp(dispersion) > 0.1) == (stage == "known bins")
     for p in range(len(i)):
         level = rows.noise.mean[i[p]] * cols.noise.mean[j[p]]
         log_level = rows.noise.log_mean[i[p]] + cols.noise.log_mean[j[p]]
 
         def inside(omega, p=p, level=level):
-            normal = norm.pdf(0.0, scale=np.sqrt(shared.dispersion)) * np.sqrt(omega)
-            scale = np.exp(-0.5 * omega * level * residual[p] / shared.dispersion)
+            normal = norm.pdf(0.0, scale=np.sqrt(dispersion[p])) * np.sqrt(omega)
+            scale = np.exp(-0.5 * omega * level * residual[p] / dispersion[p])
             return gamma.pdf(omega, 0.5 * nu, scale=2.0 / nu) * normal * scale
 
         value, _ = quad(inside, 0.0, np.inf, epsabs=0.0, epsrel=1e-11)
@@ -199,7 +232,7 @@ def test_true_noise_levels_are_recovered():
 
 def test_lines_that_do_not_differ_stay_alike():
     cells, values, seen, *_ = noisy_table((300, 200), seed=6, share=0.4, spread=0.0)
-    plain = nmar.CCPF(nmar.Factorization(2), "ignorable", factors=2, random_state=0).fit(cells)
+    plain = nmar.CCPF(nmar.Factorization(2), factors=2, noise="constant", random_state=0).fit(cells)
     noisy = nmar.CCPF(nmar.Factorization(2), factors=2, max_iter=150, tol=0.0, random_state=0).fit(cells)
     shared = noisy.posterior_.state.shared.noise
     assert min(shared.shapes) > 50.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import poisson
@@ -15,32 +17,29 @@ RATES = np.array([1e-6, 0.05, 0.7, 6.0])
 
 
 @pytest.mark.parametrize("s", [1.0, 1.5, 8.0])
-@pytest.mark.parametrize("linkage", [Free(levels=5), Free(levels=6, tail=2), Linear(0.3), Geometric(0.1)], ids=str)
+@pytest.mark.parametrize("linkage", [Free(levels=5), Linear(0.3), Geometric(0.1)], ids=str)
 def test_events_of_any_cell_are_poisson(linkage, s):
     """P(bin) by enumeration: e ~ Po(sΛ), and no event counts as the first bin."""
-    link = linkage.thinned(s).start()
+    link = replace(linkage, thinning=s).start()
     size = link.size or 200
-    shares = link.tail_shares
-    found = np.exp(
-        counts.log_probabilities(RATES, link.bins, size, link.events, link.starts, shares, every=True)
-    ).reshape(len(RATES), -1, len(shares))
-    np.testing.assert_allclose(found.sum(axis=(1, 2)), 1.0, rtol=1e-12)
+    found = np.exp(counts.log_probabilities(RATES, link.bins, size, link.events, link.starts, every=True))
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
     e = np.arange(400)
     law = poisson.pmf(e, s * RATES[:, None])
     if link.bins == "parity":
         which = np.where(e == 0, 0, (e + 1) % 2)
     else:
-        starts = np.array(link.starts or range(1, size // len(shares) + 1))
+        starts = np.array(link.starts or range(1, size + 1))
         which = np.clip(np.searchsorted(starts, e, side="right") - 1, 0, len(starts) - 1)
     exact = np.stack([np.bincount(which, row, found.shape[1]) for row in law])
-    np.testing.assert_allclose(found.sum(axis=2), exact, rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(found, exact, rtol=1e-10, atol=1e-14)
 
 
 @pytest.fixture(scope="module")
 def shifted():
     cells, _ = nmar.simulate((60, 40), nmar.Effects("both"), nmar.Linear(0.2), 0.3, seed=0)
     link = nmar.Free(thinning=4.0, mean="shift", levels=4)
-    return cells, nmar.CCPF(nmar.Effects("both"), link, factors=2, trust=1.0, max_iter=10, random_state=0).fit(cells)
+    return cells, nmar.CCPF(nmar.Effects("both"), link, factors=2, max_iter=10, random_state=0).fit(cells)
 
 
 def test_what_is_expected_of_all_cells_is_what_is_expected_of_observed_and_missing_ones(shifted):
@@ -185,7 +184,7 @@ def test_a_resumed_fit_has_the_same_bits_and_callbacks_know_the_pattern_is_fitte
     whole = nmar.CCPF(nmar.Effects("both"), "linear", **settings).fit(cells)
     broken = nmar.CCPF(nmar.Effects("both"), "linear", **settings)
     broken.fit(cells, checkpoint=tmp_path, every=2, callbacks=[stop])
-    assert broken.n_iter_ == 4 and told.count("fit") == 4 and told.count("search") > 8
+    assert broken.n_iter_ == 4 and told.count("fit") == 4 and told.count("search") == 8
     resumed = nmar.CCPF(nmar.Effects("both"), "linear", **settings).fit(cells, checkpoint=tmp_path, resume=True)
     np.testing.assert_array_equal(resumed.bound_trace_, whole.bound_trace_)
     np.testing.assert_array_equal(resumed.predict_entries([0], [1]), whole.predict_entries([0], [1]))

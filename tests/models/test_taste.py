@@ -48,6 +48,39 @@ def test_choices_tell_about_values_where_they_do():
     assert found > 4.0 * error
 
 
+def test_choices_of_others_tell_nothing():
+    """The control has the same covariates, but on other lines: what is gained over it is due to the choices."""
+    train, test = table(True)
+    fits = {
+        name: nmar.CCPF(MODELS["factorization"], control=control, mechanism=mechanism, **SETTINGS).fit(
+            train, hidden=test
+        )
+        for name, control, mechanism in (
+            ("plain", False, "none"),
+            ("taste", False, "taste"),
+            ("shuffled", "shuffled", "taste"),
+        )
+    }
+    scores = {name: np.asarray(model.log_density(test)) for name, model in fits.items()}
+    apart = scores["shuffled"] - scores["plain"]
+    assert abs(apart.mean()) < max(2.0 * apart.std() / np.sqrt(len(apart)), 0.003)
+    assert (scores["taste"] - scores["shuffled"]).mean() > 0.02
+    lines = [fits[name].posterior_.state.sides[0].data.x for name in ("taste", "shuffled")]
+    assert not np.array_equal(*lines)
+    order = [np.lexsort(x.T) for x in lines]
+    np.testing.assert_allclose(lines[0][order[0]], lines[1][order[1]])  # the same rows, in another order
+
+
+def test_the_shuffle_is_that_of_the_seed():
+    train, _ = table(True, (60, 40))
+    settings = {**SETTINGS, "max_iter": 3, "mechanism": "taste", "control": "shuffled"}
+    bounds = [
+        nmar.CCPF(MODELS["effects"], **{**settings, "random_state": seed}).fit(train).bound_trace_ for seed in (0, 0, 1)
+    ]
+    np.testing.assert_array_equal(bounds[0], bounds[1])
+    assert bounds[0][-1] != bounds[2][-1]
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_choices_tell_nothing_where_they_cannot(seed):
     found, error = gain(*table(False, seed=seed), MODELS["factorization"])
@@ -97,6 +130,7 @@ def test_the_same_seed_and_any_threads_give_the_same_bits():
         ({"solver": "minibatch"}, "solver='batch'"),
         ({"data": nmar.Factorization(2, rows=np.ones((60, 1)))}, "mechanism='taste' and covariates"),
         ({"mechanism": "choice"}, "mechanism='choice'"),
+        ({"mechanism": "none", "control": "shuffled"}, "control='shuffled' is the control of mechanism='taste'"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(settings, words):

@@ -3,7 +3,7 @@
 Nothing here uses the library's computations: records of a law and a state are only read, counts are
 enumerated n = 1 … ``COUNTS`` with log-sum-exp, sums over cells and factors are plain loops. Clarity over
 speed. Section numbers are those of the theory page (MATH.md): 2 and 14 the bound, 16 the Gaussian,
-20 the control, 22 prediction, 23 thinned counts, 24 the trust in the pattern.
+20 the control, 22 prediction, 23 thinned counts.
 """
 
 from __future__ import annotations
@@ -276,23 +276,21 @@ def crossing_weights(law, state, held, cell, y):
     return y * float(q @ (tables.scale * over)) - float(q @ (tables.scale * tables.shift * over)), weight
 
 
-def exposures(law, state, cells, hidden=()):
-    """How often a missing and an observed cell are paid for: ω, and ω + (1−ω)/d + s − 1 (23, 24).
+def exposures(law, state):
+    """How often a missing and an observed cell are paid for: 1 and s (23).
 
-    d is the share of observed cells among those that are not hidden. Where values do not move the pattern (control,
-    ignorable) each counts once.
+    Where values do not move the pattern (control, ignorable) each counts once.
     """
     linkage = state.shared.linkage
     if law.control or (linkage.name == "ignorable" and linkage.mean is None):
         return 1.0, 1.0
-    d = len(cells.values) / (cells.shape[0] * cells.shape[1] - len(hidden))
-    return law.trust, law.trust + (1.0 - law.trust) / d + thinning_of(linkage) - 1.0
+    return 1.0, thinning_of(linkage)
 
 
 def missing_cost(law, state, cells, hidden=()):
     """Σ E[Λ_ij] over all cells but the hidden ones, cell by cell, each as often as it is paid for."""
     rows, cols = (gamma_mean(side.pattern.weights) for side in state.sides)
-    missing, observed = exposures(law, state, cells, hidden)
+    missing, observed = exposures(law, state)
     seen = {(i, j) for i, j, _ in triplets(cells)}
     total = 0.0
     for i in range(len(rows)):

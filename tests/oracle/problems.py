@@ -88,7 +88,7 @@ LEARNED_MEAN = {
     "compound-shift": Compound(mean="shift", levels=3),
     "compound-scale": Compound(mean="scale"),
 }
-THINNED = {  # s > 1, and tables for which the pattern is trusted in part; see PARTLY
+THINNED = {  # s > 1, and two tables of s = 1 beside them
     "free-thin8": Free(values=RAGGED, strength=2.0, thinning=8.0),  # bins that begin at 1, 3, 10 and 32 events
     "free-thin1.5": Free(values=RAGGED, strength=2.0, thinning=1.5),
     "linear-thin1.5": Linear(0.3, learn=True, thinning=1.5),
@@ -102,21 +102,19 @@ THINNED = {  # s > 1, and tables for which the pattern is trusted in part; see P
     "free": LEARNED["free"],
     "linear": LEARNED["linear"],
 }
-# (model, linkage, trust ω in the pattern): a few of all the pairs, so that every model, kind of bins, s and ω is there
-PARTLY = [
-    ("full", "free-thin8", 1.0),
-    ("full", "free-shift-thin8", 0.6),
-    ("full", "linear", 0.0),
-    ("full-plain", "linear-thin1.5", 0.0),
-    ("full-plain", "compound-thin1.5", 0.6),
-    ("full-plain", "ignorable-thin8", 0.0),
-    ("diagonal", "geometric-thin8", 0.6),
-    ("diagonal", "free-thin8", 0.0),
-    ("diagonal-plain", "ignorable-shift-thin1.5", 1.0),
-    ("poisson", "free", 0.6),
-    ("poisson", "free-thin1.5", 0.0),
-    ("poisson", "linear-thin8", 1.0),
-    ("poisson", "exponential-thin1.5", 0.6),
+# (model, linkage): a few of all the pairs, so that every model, kind of bins and s is there
+THIN_PAIRS = [
+    ("full", "free-thin8"),
+    ("full", "free-shift-thin8"),
+    ("full-plain", "linear-thin1.5"),
+    ("full-plain", "compound-thin1.5"),
+    ("full-plain", "ignorable-thin8"),
+    ("diagonal", "geometric-thin8"),
+    ("diagonal", "free-thin8"),
+    ("diagonal-plain", "ignorable-shift-thin1.5"),
+    ("poisson", "free-thin1.5"),
+    ("poisson", "linear-thin8"),
+    ("poisson", "exponential-thin1.5"),
 ]
 
 

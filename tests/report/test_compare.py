@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,16 +21,24 @@ def keys(result: Comparison) -> list[tuple[str, str]]:
 
 
 def test_all_fits_are_made_in_order(comparison: Comparison) -> None:
-    expected = [("ignorable", ""), ("two-stage", "")]
-    expected += [(name, control) for name in ("linear", "free") for control in ("", "tail", "blind")]
+    expected = [("ignorable", ""), ("taste", ""), ("taste", "shuffled"), ("two-stage", "")]
+    expected += [(name, control) for name in ("linear", "free") for control in ("", "tail")]
     assert keys(comparison) == expected
     for row in comparison.rows:
         assert np.isfinite([row.log_likelihood, row.se, row.plugin, row.rmse]).all()
         assert (row.gain is None) == (row.linkage == "ignorable")
-        coupled = not row.control and row.linkage in ("linear", "free")
-        for other in ("tail", "two_stage", "blind", "control"):
-            assert (getattr(row, f"gain_over_{other}") is not None) == coupled
-            assert (getattr(row, f"gain_over_{other}_se") is not None) == coupled
+        modelled = not row.control and row.linkage in ("taste", "linear", "free")
+        for other in ("own", "two_stage", "control"):
+            assert (getattr(row, f"gain_over_{other}") is not None) == modelled
+            assert (getattr(row, f"gain_over_{other}_se") is not None) == modelled
+
+
+def test_gaussian_models_have_noise_by_row_and_column_and_a_tail_where_they_can(comparison: Comparison) -> None:
+    for key, (entry, *_) in comparison.entries.items():
+        noise = entry.fitted.posterior.state.shared.noise
+        assert noise is not None and noise.axes == (True, True)
+        assert (noise.freedom > 0.0) == (key.kind in ("ignorable", "taste", "shuffled", "two-stage"))
+        assert comparison.options[key].starts == "auto"
 
 
 def test_gains_are_paired_by_cell(comparison: Comparison) -> None:
@@ -41,24 +50,34 @@ def test_gains_are_paired_by_cell(comparison: Comparison) -> None:
     assert row.gain_se < row.se  # pairing is the point
 
 
-def test_the_best_control_is_the_best_of_three(comparison: Comparison) -> None:
-    rows = {row.name: row for row in comparison.rows}
-    controls = [row for row in comparison.rows if row.kind in ("tail", "blind", "two-stage")]
-    best = max(controls, key=lambda row: row.log_likelihood)
-    for name in ("linear", "free"):
-        assert rows[name].best_control == best.name
-        behind = rows[name].log_likelihood - best.log_likelihood
-        assert rows[name].gain_over_control == pytest.approx(behind, rel=1e-9)
-    assert rows["free"].gain_over_blind == pytest.approx(
-        rows["free"].log_likelihood - rows["free (blind)"].log_likelihood, rel=1e-9
-    )
+def moved(result: Comparison, gains: dict[str, float]) -> Comparison:
+    """The comparison with this much added to the log densities of fits, by name."""
+    entries = {}
+    for key, found in result.entries.items():
+        by = gains.get(result.name(key), 0.0)
+        entries[key] = [replace(e, scores=replace(e.scores, predictive=e.scores.predictive + by)) for e in found]
+    return replace(result, entries=entries)
+
+
+@pytest.mark.parametrize("best", ["ignorable", "two-stage", "linear (tail)", "free (tail)", "taste (shuffled)"])
+def test_the_best_control_counts(comparison: Comparison, best: str) -> None:
+    """Choices of others are a control of taste alone."""
+    found = moved(comparison, {best: 1.0})
+    rows = {row.name: row for row in found.rows}
+    for name, own in (("linear", "linear (tail)"), ("free", "free (tail)"), ("taste", "taste (shuffled)")):
+        row = rows[name]
+        assert row.gain_over_own == pytest.approx(row.log_likelihood - rows[own].log_likelihood, rel=1e-9)
+        assert (row.best_control == best) == (best != "taste (shuffled)" or name == "taste")
+        assert row.best_control is not None
+        behind = row.log_likelihood - rows[row.best_control].log_likelihood
+        assert row.gain_over_control == pytest.approx(behind, rel=1e-9)
 
 
 def test_same_seed_same_split_as_by_hand(linked: nmar.Cells, comparison: Comparison) -> None:
-    train, valid, test = linked.split(test=0.2, valid=0.01, seed=0)
+    train, _, test = linked.split(test=0.2, valid=0.0, seed=0)
     data = nmar.Factorization(2)
     model = nmar.CCPF(data, "ignorable", factors=3, max_iter=25, n_jobs=1, random_state=0)
-    model.fit(train, valid=valid, hidden=test)
+    model.fit(train, hidden=test)
     assert comparison.rows[0].log_likelihood == pytest.approx(model.log_likelihood(test), rel=1e-12)
     assert comparison.rows[0].plugin == pytest.approx(model.log_likelihood(test, plugin=True), rel=1e-12)
     error = np.sqrt(np.mean((test.values - model.predict_entries(*test.pairs())) ** 2))
@@ -67,7 +86,7 @@ def test_same_seed_same_split_as_by_hand(linked: nmar.Cells, comparison: Compari
 
 @pytest.mark.slow
 def test_several_seeds_average(linked: nmar.Cells) -> None:
-    options = {"factors": 3, "max_iter": 4, "control": False, "two_stage": False, "n_jobs": 1}
+    options = {"factors": 3, "max_iter": 4, "control": False, "two_stage": False, "taste": False, "n_jobs": 1}
     both = nmar.compare(linked, DATA, ["linear"], seeds=2, **options)
     each = [nmar.compare(linked, DATA, ["linear"], seed=s, seeds=1, **options) for s in (0, 1)]
     mean = np.mean([one.rows[1].log_likelihood for one in each])
@@ -87,6 +106,7 @@ def test_own_split_with_unseen_ids(linked: nmar.Cells) -> None:
         max_iter=4,
         seeds=1,
         two_stage=False,
+        taste=False,
     )
     assert len(result.rows) == 1
     assert result.setting.cold >= np.sum(test.row_index >= 100)
@@ -112,28 +132,28 @@ def test_poisson_has_no_two_stage() -> None:
     cells, _ = nmar.simulate((40, 30), nmar.Factorization(2, family="poisson"), "ignorable", 0.4, seed=0)
     data = nmar.Factorization(2, family="poisson")
     result = nmar.compare(cells, data, ["exponential"], factors=3, max_iter=3, seeds=1, n_jobs=1)
-    assert keys(result) == [("ignorable", ""), ("exponential", ""), ("exponential", "tail"), ("exponential", "blind")]
+    assert keys(result) == [("ignorable", ""), ("exponential", ""), ("exponential", "tail")]
 
 
 def test_labels_keep_settings_apart(linked: nmar.Cells) -> None:
     linkages = ["linear", nmar.Linear(0.3), nmar.Free(mean="shift"), "free,s=8", nmar.Free(thinning=4)]
     options = {"factors": 3, "max_iter": 1, "seeds": 1, "control": False, "two_stage": False, "n_jobs": 1}
-    result = nmar.compare(linked, DATA, linkages, trust=0.5, **options)
-    names = ["linear, ω = 0.5", "linear(c=0.3), ω = 0.5", "free+shift, ω = 0.5"]
-    names += ["free, s = 8, ω = 0.5", "free, s = 4, ω = 0.5"]
+    result = nmar.compare(linked, DATA, linkages, taste=False, **options)
+    names = ["linear", "linear(c=0.3)", "free+shift", "free, s = 8", "free, s = 4"]
     assert [row.name for row in result.rows] == ["ignorable", *names]
     assert [row.linkage for row in result.rows] == ["ignorable", *names]
     assert [row.thinning for row in result.rows] == [1, 1, 1, 1, 8, 4]
-    assert [row.trust for row in result.rows[1:]] == [0.5] * 5
 
 
-def test_a_trust_for_each_linkage_and_further_settings(linked: nmar.Cells) -> None:
+def test_further_settings_are_those_of_all_fits(linked: nmar.Cells) -> None:
     options = {"factors": 2, "max_iter": 2, "seeds": 1, "n_jobs": 1, "two_stage": False, "control": False}
-    result = nmar.compare(linked, DATA, ["linear", "free,s=4"], trust=(1.0, 0.25), prior="paper", starts=1, **options)
-    assert [row.trust for row in result.rows] == [1.0, 1.0, 0.25]
-    assert {(told.prior, told.starts) for told in result.options.values()} == {("paper", 1)}
-    with pytest.raises(ValueError, match=r"trust=.* for 2 coupled linkages"):
-        nmar.compare(linked, DATA, ["linear", "free,s=4"], trust=(1.0,), **options)
+    result = nmar.compare(linked, DATA, ["linear"], prior="paper", starts=1, noise="rows", tail=False, **options)
+    assert [row.name for row in result.rows] == ["ignorable", "taste", "linear"]
+    for key, told in result.options.items():
+        assert (told.prior, told.starts) == ("paper", 1)
+        noise = result.entries[key][0].fitted.posterior.state.shared.noise
+        assert noise.axes == (True, False) and noise.freedom == 0.0
+        assert result.line(key).endswith('noise="rows", tail=False).fit(cells)')
     with pytest.raises(TypeError, match="'target' is no argument of compare; further settings are prior, starts"):
         nmar.compare(linked, DATA, target="all", **options)
 
@@ -143,7 +163,7 @@ def test_outputs(comparison: Comparison) -> None:
     assert list(frame["linkage"]) == [row.linkage for row in comparison.rows]
     assert {"gain_over_control", "gain_over_control_se", "best_control"} <= set(frame.columns)
     text = comparison.text()
-    for words in ("free (tail)", "free (blind)", "★", "coupled − control", "counts"):
+    for words in ("free (tail)", "taste (shuffled)", "★", "model − control", "counts"):
         assert words in text
     assert comparison.best().log_likelihood == max(row.log_likelihood for row in comparison.rows)
     assert comparison.verdict in str(comparison)
@@ -201,27 +221,12 @@ def test_overlap_is_found_by_id_not_by_position(linked: nmar.Cells) -> None:
 
 
 def test_progress_says_which_of_how_many(linked: nmar.Cells, caplog: pytest.LogCaptureFixture) -> None:
-    options = {"factors": 3, "max_iter": 1, "seeds": 2, "control": "blind", "two_stage": False, "n_jobs": 1}
+    options = {"factors": 3, "max_iter": 1, "seeds": 2, "taste": False, "two_stage": False, "n_jobs": 1}
     with caplog.at_level("INFO", logger="nmar"):
         nmar.compare(linked, DATA, ["linear"], **options)
     found = [record.message for record in caplog.records if record.message.startswith("fit ")]
     assert found[0] == "fit 1 of 6: factorization:2 ignorable, seed 0"
-    assert found[-2] == "fit 6 of 6: factorization:2 linear (blind), seed 1"
-
-
-@pytest.mark.slow
-def test_a_trust_of_zero_is_the_blind_control(linked: nmar.Cells) -> None:
-    options = {"factors": 3, "max_iter": 6, "seeds": 1, "two_stage": False, "n_jobs": 1}
-    result = nmar.compare(linked, DATA, ["geometric"], trust=0.0, **options)
-    blind = Key(DATA, "geometric, ω = 0", "blind")
-    assert result.difference(blind.coupled, blind).mean == 0.0 and result.entries[blind][0].seconds == 0.0
-    again = nmar.compare(linked, DATA, ["geometric"], **options)
-    assert result.difference(blind, Key(DATA, "ignorable")) == again.difference(
-        Key(DATA, "geometric", "blind"), Key(DATA, "ignorable")
-    )
-    assert not result.verdict.helps and result.verdict.startswith("Modelling the missingness does not help")
-    bare = nmar.compare(linked, DATA, ["geometric"], trust=0.0, control=False, **options)
-    assert bare.verdict.startswith("Modelling the missingness does not help")
+    assert found[-2] == "fit 6 of 6: factorization:2 linear (tail), seed 1"
 
 
 def test_score_of_unknown_ids_is_that_of_the_prior_line(comparison: Comparison) -> None:
@@ -251,3 +256,4 @@ def test_effects_with_and_without_covariates_are_two_models(linked: nmar.Cells) 
     models = [nmar.Effects("rows"), nmar.Effects("rows", rows=known)]
     found = nmar.compare(linked, models, ["linear"], False, False, seeds=1, factors=2, max_iter=2)
     assert {row.data for row in found.rows} == {"effects:rows", "effects:rows+covariates"}
+    assert {row.data for row in found.rows if row.kind == "taste"} == {"effects:rows"}  # covariates are taken there

@@ -111,7 +111,9 @@ def test_names_for_who_cannot_see(pages: dict[str, str], which: str) -> None:
 def test_plain_words_come_before_technical_names(pages: dict[str, str], comparison: Comparison) -> None:
     text = pages["comparison"]
     for plain, technical in (
-        ("Noise by row and column, not because of what is missing", "blind control"),
+        ("Missingness modelled", "coupled model"),
+        ("What rows and columns choose tells about their values", "mechanism &quot;taste&quot;"),
+        ("Choices of other rows and columns, at random", "shuffled control"),
         ("Noise by the chance of being observed", "two-stage baseline"),
         ("Heavier tails everywhere, whatever is missing", "tail-only control"),
         ("Missingness ignored", "ignorable model"),
@@ -126,7 +128,7 @@ def test_plain_words_come_before_technical_names(pages: dict[str, str], comparis
 def test_every_gain_is_on_the_page_with_a_zero_line(pages: dict[str, str], comparison: Comparison) -> None:
     text = pages["comparison"].replace("−", "-")
     for row in comparison.rows:
-        for gain in (row.gain, row.gain_over_tail, row.gain_over_blind, row.gain_over_two_stage, row.gain_over_control):
+        for gain in (row.gain, row.gain_over_own, row.gain_over_two_stage, row.gain_over_control):
             assert gain is None or signed(gain) in text
     assert text.count('class="zero"') == len(comparison.rows) == text.count('class="line"')
     assert '<div class="axis"' in text and ">0</span>" in text
@@ -174,9 +176,15 @@ def test_what_a_model_page_says(pages: dict[str, str], model: nmar.CCPF, named_c
     [
         (lambda: nmar.CCPF(nmar.Mixture(2), "ignorable", 2), ("Clusters", "Missingness ignored")),
         (lambda: nmar.CCPF(nmar.Effects("rows"), "two-stage", 2), ("Noise by the chance of being observed",)),
-        (lambda: nmar.CCPF(nmar.Constant("gaussian"), "free", 2, control="blind"), ("not because of what is missing",)),
+        (
+            lambda: nmar.CCPF(nmar.Effects("rows"), factors=2, mechanism="taste"),
+            ("What rows and columns choose tells",),
+        ),
+        (
+            lambda: nmar.CCPF(nmar.Effects("rows"), factors=2, mechanism="taste", control="shuffled"),
+            ("Choices of other rows and columns",),
+        ),
         (lambda: nmar.CCPF(nmar.Constant("gaussian"), "free", 2, control="tail"), ("Heavier tails everywhere",)),
-        (lambda: nmar.CCPF(nmar.Effects("rows"), nmar.Free(tail=2), 2), ("<small>a tail beside it</small>",)),
         (lambda: nmar.CCPF(nmar.PatternOnly(), factors=2), ("Components of the missingness",)),
         (lambda: nmar.CCPF(nmar.Effects("rows"), nmar.Free(mean="shift"), 2), ("also moves the mean",)),
         (lambda: nmar.CCPF(nmar.Effects("rows"), "ignorable", 2, target="all"), ("values of all cells",)),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nmar
+from nmar.fit.train import train
 from nmar.report.clustered import Regression, clustered_regression
 from nmar.report.dispersion import double_glm
 from nmar.report.missingness import Residuals, folded, spread_trend, weaker_trend
@@ -22,6 +23,19 @@ def p_values(linkage: nmar.Ignorable, seeds: range) -> list[float]:
         cells, _ = nmar.simulate((200, 150), nmar.Factorization(2), linkage, density=0.3, seed=seed)
         found.append(nmar.missingness_test(cells, random_state=seed, **SETTINGS).p_value)
     return found
+
+
+def test_residuals_are_those_of_one_dispersion(linked: nmar.Cells, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise by row and column, which are observed unequally often, would take up what is tested for."""
+    seen = []
+
+    def fitted(cells, options, **rest):
+        seen.append(train(cells, options, **rest))
+        return seen[-1]
+
+    monkeypatch.setattr("nmar.report.missingness.train", fitted)
+    nmar.missingness_test(linked, **{**SETTINGS, "max_iter": 3})
+    assert len(seen) == 2 and all(one.posterior.state.shared.noise is None for one in seen)
 
 
 @pytest.mark.slow

@@ -55,6 +55,6 @@ def test_model(cells: nmar.Cells) -> None:
 def test_comparison(comparison: Comparison) -> None:
     text = comparison._repr_html_()
     small_and_safe(text)
-    assert "sim &lt;1&gt;" in text and "noise by row and column [free (blind)]" in text
+    assert "sim &lt;1&gt;" in text and "choices of others [taste (shuffled)]" in text
     assert all(row.name in text for row in comparison.rows)
     assert repr(comparison) == "Comparison('sim <1>', 120 rows × 80 cols, 8 models)"

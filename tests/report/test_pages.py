@@ -52,26 +52,28 @@ def test_report_without_matplotlib(comparison: Comparison, tmp_path: Path, monke
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     comparison.to_html(tmp_path / "plain.html")
     text = (tmp_path / "plain.html").read_text(encoding="utf-8")
-    assert "pip install 'nmar[report]'" in text and "free (blind)" in text
+    assert "pip install 'nmar[report]'" in text and "taste (shuffled)" in text
 
 
 def test_a_model_far_behind_does_not_hide_the_others(comparison: Comparison) -> None:
-    marks = [Mark("free", "coupled", Gain(0.01, 0.002)), Mark("blind", "blind", None)]
+    marks = [Mark("free", "coupled", Gain(0.01, 0.002)), Mark("two-stage", "two-stage", None)]
     near = limits(marks)
     low, high = limits([*marks, Mark("ignorable", "ignorable", Gain(-0.5, 0.01))])
     assert near[0] < 0.0 < near[1] == pytest.approx(high, rel=0.3)
     assert -0.07 < low < -0.05
     assert 3 <= len(ticks(low, high)) <= 6 and all(low <= t <= high for t in ticks(low, high))
     text = forest(comparison)
-    for role in ("c1", "c3", "c4", "c5", "c7"):  # coupled, ignorable, blind, two-stage, tail
+    taste = limits([Mark("taste", "taste", Gain(0.01, 0.002)), *marks[1:], Mark("x", "ignorable", Gain(-0.5, 0.01))])
+    assert taste == (low, high)
+    for role in ("c1", "c3", "c4", "c5", "c6", "c7"):  # coupled, ignorable, taste, two-stage, shuffled, tail
         assert f"--role:var(--{role})" in text
 
 
 def test_model_page(model: nmar.CCPF, linked: nmar.Cells) -> None:
     text = model_page(model, linked, "m.nmar")
     assert not NO_OUTSIDE.search(text) and "m.nmar" in text and "Calibration of intervals" in text
-    thinned = nmar.CCPF(nmar.Factorization(2), nmar.Free(thinning=8), 3, control="blind", max_iter=2, n_jobs=1)
-    assert "<small>s = 8, blind</small>" in model_page(thinned.fit(linked))
+    thinned = nmar.CCPF(nmar.Factorization(2), nmar.Free(thinning=8), 3, control="tail", max_iter=2, n_jobs=1)
+    assert "<small>s = 8, tail-only control</small>" in model_page(thinned.fit(linked))
 
 
 def test_every_plot_returns_axes(model: nmar.CCPF, linked: nmar.Cells, comparison: Comparison) -> None:
@@ -142,12 +144,12 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
 def test_tables_fit_a_terminal():
     """80 columns, whatever the names of the models are, and names are no markup; each name has its plain words."""
     cells = nmar.simulate((40, 20), nmar.Factorization(2), nmar.Linear(0.3), density=0.4, seed=0)[0]
-    settings = {"seeds": 1, "factors": 2, "max_iter": 2, "n_jobs": 1, "trust": 0.5, "name": "[red]x[/red] " * 12}
-    result = nmar.compare(cells, ["effects:cols", "effects:rows"], ["free+tail,s=8"], **settings)
+    settings = {"seeds": 1, "factors": 2, "max_iter": 2, "n_jobs": 1, "name": "[red]x[/red] " * 12}
+    result = nmar.compare(cells, ["effects:cols", "effects:rows"], ["free,s=8"], **settings)
     lines = result.text().splitlines()
     assert max(map(len, lines)) <= 80
-    assert sum("counts" in line for line in lines) == 2 and result.text().count("[red]x[/red]") == 12
-    assert "(blind): Noise by row and column, not because of what is missing." in lines
+    assert sum("counts" in line for line in lines) == 4 and result.text().count("[red]x[/red]") == 12
+    assert "(shuffled): Choices of other rows and columns, at random." in lines
     told = wrapped(result.verdict).splitlines()
     assert max(len(line) for line in told if not line.startswith(" ")) <= 80
     assert " ".join(" ".join(told).split()) == " ".join(result.verdict.split())

@@ -1,4 +1,4 @@
-"""The paired test: the best coupled model against the best control, with errors that allow for rows and columns."""
+"""The paired test: the best model of the missingness against the best control; errors allow for rows and columns."""
 
 from __future__ import annotations
 
@@ -24,53 +24,50 @@ def moved(result: Comparison, key: Key, by: np.ndarray | float) -> Comparison:
 
 
 def best(result: Comparison) -> tuple[Key, Key]:
-    data = next(iter(result.entries)).data
-    coupled = result.ranked([key for key in result.entries if key.kind == "coupled"])[0]
-    control = result.best_control(data)
-    assert control is not None
-    return coupled, control
+    model = result.ranked([key for key in result.entries if key.kind in ("coupled", "taste")])[0]
+    return model, result.best_control(model)
 
 
 def test_it_is_the_difference_of_the_best_two(comparison: Comparison) -> None:
-    coupled, control = best(comparison)
-    gain, found = comparison.difference(coupled, control), comparison.paired_test()
+    model, control = best(comparison)
+    gain, found = comparison.difference(model, control), comparison.paired_test()
     assert (found.gain, found.se) == (gain.mean, gain.se)
-    assert found.control == comparison.plain(control) and found.coupled == comparison.name(coupled)
+    assert found.control == comparison.plain(control) and found.model == comparison.plain(model)
     assert found.n_test == len(comparison.test_cells[0]) and found.splits == 1
     lines = min(comparison.test_cells[0].shape)
     assert found.df == lines - 1
-    # two coupled linkages were fitted, and the better one is tested
-    assert found.p_value == pytest.approx(min(1.0, 2.0 * student.sf(gain.mean / gain.se, lines - 1)))
+    # two coupled linkages and taste were fitted, and the best of them is tested
+    assert found.p_value == pytest.approx(min(1.0, 3.0 * student.sf(gain.mean / gain.se, lines - 1)))
 
 
 def test_the_error_is_never_below_one_of_its_parts(comparison: Comparison) -> None:
     """Noise of whole rows: cells taken as independent would say too little."""
-    coupled, _ = best(comparison)
+    model, _ = best(comparison)
     rows = comparison.test_cells[0].positions()[0]
     noise = 0.3 * np.random.default_rng(0).normal(size=comparison.test_cells[0].shape[0])[rows]
-    found = moved(comparison, coupled, noise).paired_test()
+    found = moved(comparison, model, noise).paired_test()
     assert isinstance(found.errors, Errors)
     assert found.errors.rows > 1.3 * found.errors.cells
     assert found.se >= max(found.errors)
 
 
 def test_a_gain_is_found_and_a_loss_is_none(comparison: Comparison) -> None:
-    coupled, control = best(comparison)
-    up, down = (moved(comparison, key, 0.5).paired_test() for key in (coupled, control))
-    assert up.p_value < 1e-6 and "more probable under the coupled model" in up.text()
+    model, control = best(comparison)
+    up, down = (moved(comparison, key, 0.5).paired_test() for key in (model, control))
+    assert up.p_value < 1e-6 and f"more probable under {up.model} than under {up.control}" in up.text()
     assert down.gain < 0 and down.p_value == 1.0 and "No evidence" in down.text()
 
 
-def test_a_model_that_chose_no_trust_says_so(comparison: Comparison) -> None:
-    found = comparison.paired_test()
-    assert not found.blinded
-    assert "chose to ignore what is missing" in replace(found, blinded=True).text()
+def test_choices_are_tested_where_they_are_the_best(comparison: Comparison) -> None:
+    key = Key(next(iter(comparison.entries)).data, "taste")
+    found = moved(comparison, key, 0.7).paired_test()
+    assert found.model == "choices describe values [taste]"
 
 
-def test_without_a_control_there_is_no_test(linked: nmar.Cells) -> None:
-    settings = {"factors": 2, "max_iter": 3, "seeds": 1, "n_jobs": 1}
-    alone = nmar.compare(linked, nmar.Factorization(2), ["linear"], control=False, two_stage=False, **settings)
-    with pytest.raises(ValueError, match="no coupled model with a control"):
+def test_without_a_model_of_the_missingness_there_is_no_test(linked: nmar.Cells) -> None:
+    settings = {"factors": 2, "max_iter": 3, "seeds": 1, "n_jobs": 1, "taste": False, "two_stage": False}
+    alone = nmar.compare(linked, nmar.Factorization(2), ["ignorable"], **settings)
+    with pytest.raises(ValueError, match="no model of the missingness to be compared with a control"):
         alone.paired_test()
 
 

@@ -136,11 +136,11 @@ def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Reproduc
 
 def test_all_fits_with_the_papers_numbers_beside_two_of_them(made: tuple[Reproduction, list[dict]]) -> None:
     _, rows = made
-    kinds = ["ignorable", "two-stage", "coupled", "tail", "blind", "coupled", "tail", "blind"]
+    kinds = ["ignorable", "two-stage", "coupled", "tail", "coupled", "tail"]
     assert [one["kind"] for one in rows] == kinds
-    assert [one["paper"] for one in rows] == [-1.952, None, -1.734, None, None, None, None, None]
-    assert [one["c"] is None for one in rows] == [True, True, False, False, False, True, True, True]
-    assert {one["thinning"] for one in rows[5:]} == {16.0}
+    assert [one["paper"] for one in rows] == [-1.952, None, -1.734, None, None, None]
+    assert [one["c"] is None for one in rows] == [True, True, False, False, True, True]
+    assert [one["linkage"] for one in rows] == ["ignorable", "two-stage", "linear", "linear", "free", "free"]
     assert all(np.isfinite(one[name]) for one in rows for name in ("log_likelihood", "plugin", "se", "rmse", "r2"))
     test = ratings(0).split(0.2, 0.05)[2]
     for one in rows:
@@ -240,7 +240,7 @@ def test_values_that_do_not_vary_have_no_r2(tmp_path: Path) -> None:
         same = part.map_values(np.ones_like) if name == "test" else part
         store(same, tmp_path / "yelp_250k" / f"{name}.parquet")
     rows = Reproduction(tmp_path, tmp_path / "out", ASKED, n_jobs=1).record(cell("table3", "yelp", "PMF"))
-    assert [one.get("r2", one.get("error")) for one in rows] == [None] * 8
+    assert [one.get("r2", one.get("error")) for one in rows] == [None] * 6
     for printed, shown in ((None, "–"), (0.36, "– (paper 0.360)")):
         rows[0]["paper_r2"] = printed
         assert f"| {shown} |" in pages.markdown("table3", [rows], ASKED)
@@ -249,9 +249,9 @@ def test_values_that_do_not_vary_have_no_r2(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "error"),
     [
-        ({"name": "blind", "gain_se": np.nan}, "ValueError: blind: gain_se is nan, no finite number"),
+        ({"name": "linear", "gain_se": np.nan}, "ValueError: linear: gain_se is nan, no finite number"),
         ({"name": "x", "bins": [{"quantile": 0.5}, {"quantile": -np.inf}]}, "ValueError: x: quantile is -inf"),
-        ({"trust": {1.0}}, "TypeError: Object of type set is not JSON serializable"),
+        ({"gain": {1.0}}, "TypeError: Object of type set is not JSON serializable"),
     ],
 )
 def test_what_is_no_number_is_an_error_of_its_line(
@@ -283,9 +283,6 @@ def test_no_line_is_left_out(data: Path, tmp_path: Path, monkeypatch: pytest.Mon
         ({"seeds": 0}, "seeds=0; give"),
         ({"cells": -1}, "cells=-1; give a whole number of at least 0"),
         ({"seed": -1}, "seed=-1; give"),
-        ({"trust": 7.0}, "trust=7.0; give a number from 0 to 1, or 'auto'"),
-        ({"trust": "much"}, "trust='much'; give a number from 0 to 1, or 'auto'"),
-        ({"trust": float("nan")}, "trust=nan; give a number from 0 to 1, or 'auto'"),
         ({"dtype": "float16"}, "dtype='float16'; use one of 'float32', 'float64'"),
     ],
 )
@@ -301,7 +298,7 @@ def test_a_figure_does_not_ask_for_what_it_ignores(data: Path, tmp_path: Path, m
     monkeypatch.setattr(Reproduction, "_test", lambda *given: None)
     rows = made.record(one)
     monkeypatch.setattr(Reproduction, "_test", lambda *given: pytest.fail("fitted again"))
-    asked = replace(ASKED, seeds=3, trust="auto", dtype="float32", bias=False)
+    asked = replace(ASKED, seeds=3, dtype="float32", bias=False)
     assert replace(made, asked=asked).record(one) == rows
     monkeypatch.setattr(Reproduction, "_test", lambda *given: 1 / 0)
     assert "ZeroDivisionError" in replace(made, asked=replace(asked, seed=1)).record(one)[0]["error"]
@@ -342,7 +339,7 @@ def test_command(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "| movielens | tag_genome_partial | Regression on 2 covariates | -1.921 | -1.907 | +0.014 |" in text
     assert "(paper 1.731)" in text and "(paper 0.360)" in text
     table = parquet.read_table(tmp_path / "table4.parquet").to_pylist()
-    assert len(table) == 16 and {one["data"] for one in table} == {"tag_genome_partial", "ml_1m"}
+    assert len(table) == 12 and {one["data"] for one in table} == {"tag_genome_partial", "ml_1m"}
     assert all(one["cells"] <= 300 < one["available"] for one in table)
     assert (tmp_path / "table4.png").stat().st_size > 5000
     assert main(["reproduce", "figure1", *common, "--jobs", "1"]) == 0
@@ -351,7 +348,7 @@ def test_command(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert (tmp_path / "figure1.png").stat().st_size > 5000
     assert main(["reproduce", "table4", "--data", str(tmp_path / "nowhere")]) == 2
     assert "is not a folder" in capsys.readouterr().err
-    for wrong in (["--trust", "much"], ["--trust", "7.0"], ["--seeds", "0"], ["--factors", "0"], ["--max-iter", "0"]):
+    for wrong in (["--seeds", "0"], ["--factors", "0"], ["--max-iter", "0"]):
         for what in TABLES:
             assert main(["reproduce", what, *common, *wrong]) == 2
             assert f"error: {wrong[0]} " in capsys.readouterr().err

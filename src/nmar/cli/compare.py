@@ -24,11 +24,11 @@ from nmar.cli.names import DATA_HELP, LINKAGE_HELP, parse_data, parse_linkage
 HELP = "fit with and without a model of the missingness, print what it is worth, write a report"
 EXAMPLE = """\
   nmar compare movielens
-  nmar compare ratings.csv --row user --col item --value stars --linkage free+tail,s=8 -o report.html
+  nmar compare ratings.csv --row user --col item --value stars --linkage free,s=4 -o report.html
 """
 
 
-SETTINGS = ("factors", "trust", "max_iter", "tol", "backend", "n_jobs", "random_state")
+SETTINGS = ("factors", "max_iter", "tol", "backend", "n_jobs", "random_state")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,13 +43,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--linkage",
         action="append",
         metavar="NAME",
-        help=f"coupled {LINKAGE_HELP}; may be repeated (free+tail,s=16)",
+        help=f"coupled {LINKAGE_HELP}; may be repeated (free)",
     )
-    parser.add_argument("--no-control", action="store_true", help="leave out the tail-only and blind controls")
+    parser.add_argument("--no-control", action="store_true", help="leave out the controls")
+    parser.add_argument("--no-taste", action="store_true", help="leave out mechanism 'taste'")
     parser.add_argument("--no-two-stage", action="store_true", help="leave out the two-stage baseline")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="repetitions, each a new split and start (3)")
     parser.add_argument("--test", type=float, default=0.2, help="share of the cells held out (0.2)")
-    parser.add_argument("--valid", type=float, default=0.01, help="share of the cells to stop on (0.01)")
+    parser.add_argument("--valid", type=float, default=0.0, help="share of the cells to stop on (0: by the bound)")
     parser.add_argument("--test-file", metavar="FILE", help="cells to judge on, instead of a random split")
     parser.add_argument("--json", action="store_true", help="table and verdict as one JSON object instead of text")
     setting_arguments(parser, SETTINGS)
@@ -78,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
         linkages,
         control=not args.no_control,
         two_stage=not args.no_two_stage,
+        taste=not args.no_taste,
         seeds=args.seeds,
         test=args.test,
         valid=args.valid,

@@ -98,7 +98,6 @@ def _json(model: CCPF, path: str) -> str:
         "seconds": float(model.seconds_trace_[-1]),
         "dispersion": float(model.dispersion_),
         "linkage": link.name,
-        "trust": float(model.trust_),
     }
     return json.dumps(found)
 

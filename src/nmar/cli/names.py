@@ -7,9 +7,7 @@ from typing import Any
 from nmar.report.names import DATA_NAMES, data_named, linkage_named
 
 DATA_HELP = f"data model: {DATA_NAMES}"
-LINKAGE_HELP = (
-    "linkage: NAME, NAME:C to fix its parameter, NAME,s=8 for thinned counts (s=auto chooses), free+tail for a tail"
-)
+LINKAGE_HELP = "linkage: NAME, NAME:C to fix its parameter, NAME,s=8 for thinned counts"
 
 
 def parse_data(text: str) -> Any:

@@ -31,7 +31,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cells", type=int, default=100_000, metavar="N", help="cells of a data set at most, 0 for all (100000)"
     )
-    parser.add_argument("--trust", default="1", metavar="X", help="of the tables' thinned coupling, 0 to 1 or auto (1)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of splits and starts (0)")
     parser.add_argument(
         "--dtype", choices=("float32", "float64"), default="float32", help="of the tables' factors (float32)"
@@ -50,8 +49,8 @@ def run(args: argparse.Namespace) -> int:
     folder, output = Path(args.data), Path(args.output)
     if not folder.is_dir():
         raise FileNotFoundError(f"--data {args.data!r} is not a folder; docs/reproduction.md says what belongs there")
-    trust, bias = _trust(args.trust), not args.no_bias
-    asked = Asked(args.factors, args.max_iter, args.seeds, args.cells, trust, args.seed, args.dtype, bias)
+    bias = not args.no_bias
+    asked = Asked(args.factors, args.max_iter, args.seeds, args.cells, args.seed, args.dtype, bias)
     maker = Reproduction(folder, output, asked, args.jobs)
     fitted = False
     for table in WHAT if args.what == "all" else (args.what,):
@@ -66,14 +65,6 @@ def run(args: argparse.Namespace) -> int:
     if not fitted:
         note("nothing was fitted; each line above says why")
     return 0 if fitted else 1
-
-
-def _trust(text: str) -> float | str:
-    """A number where it is one; what a text may be is looked at with the other settings."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def _told(rows: list[dict[str, object]]) -> str:

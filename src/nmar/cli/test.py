@@ -23,7 +23,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--degree", type=int, choices=(1, 2), default=1, help="1: a trend, 2: a trend and a bend")
     parser.add_argument("--folds", type=int, default=5, metavar="N", help="parts into which the cells are dealt (5)")
     parser.add_argument("--tested", type=int, metavar="N", help="parts held out and tested, a fit each (3, or all)")
-    parser.add_argument("--paired", action="store_true", help="also test a coupled model against its best control")
+    parser.add_argument(
+        "--paired", action="store_true", help="also test the best model of the missingness against its best control"
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the bins (csv, tsv, parquet)")
     parser.add_argument("--json", action="store_true", help="statistic and p-value as one JSON object instead of text")
     setting_arguments(parser, SETTINGS)

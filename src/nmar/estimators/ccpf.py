@@ -31,7 +31,6 @@ from nmar.fit.grow import go_on
 from nmar.fit.loop.callbacks import Callback, Control
 from nmar.fit.loop.finish import Fitted, Interrupted
 from nmar.fit.options import Options
-from nmar.fit.outofcore import settled
 from nmar.fit.parameters import PARAMETERS
 from nmar.fit.solvers.entrywise import Entrywise
 from nmar.fit.solvers.schedule import Minibatch, is_stream
@@ -73,17 +72,16 @@ class CCPF(
     linkage : str, linkage or None, default None
         How the dispersion of a value depends on the latent count of its cell. None: for Gaussian values not at all,
         because noise by row and column with a tail measured better than every linkage; for counts and other families,
-        and with stochastic solvers, a free table of thinned counts, ``Free(thinning=16, tail=2)``. "auto" chooses among
-        the linkages by validation.
+        which have no such noise, a free table. "auto" chooses among the linkages by validation.
     factors : int or "auto", default 10
         Components of the missingness pattern (the paper's K). "auto" chooses by held-out likelihood.
     solver : {"batch", "minibatch", "entrywise"}, :class:`nmar.Minibatch` or :class:`nmar.Entrywise`, default 'batch'
         How the fit goes about it. Coordinate ascent over all cells; mini-batches of rows, also from a stream; or the
         paper's algorithm 1, cell by cell.
-    control : {False, "tail", "blind"}, default False
-        Fit a control instead. "tail" (or True): the same scale mixture with one rate for all cells. "blind": the same
-        model, to which every line seems observed equally often; rows and columns may differ in noise, but not because
-        of what is missing.
+    control : {False, "tail", "shuffled"}, default False
+        Fit the control instead. "tail" (or True): the same scale mixture with one rate for all cells, so that values do
+        not depend on what is missing. "shuffled": ``mechanism="taste"`` with the choices of other rows and columns,
+        dealt out at random.
     max_iter : int, default 200
         Sweeps at most.
     tol : float or None, default None
@@ -100,25 +98,23 @@ class CCPF(
         0 is silent, 1 shows progress on a terminal and logs the stop, 2 logs every sweep.
     prior : {"robust", "paper", "learned"}, default 'robust'
         Prior shape of the pattern's weights. 0.3, the paper's tiny one from the density, or learned for each side.
-    starts : int or None, default None
+    starts : int or "auto", default 1
         How many starts of the linkage are tried by short runs, where it has several modes. Two to four exist; 1 takes
-        the first as it is, None tries all. Their sweeps count in ``max_time`` and in the seconds of the trace.
+        the first as it is, "auto" tries all. No run is longer than ``max_iter``, and all count in ``max_time`` and in
+        the seconds of the trace.
     dtype : {"float64", "float32"}, default 'float64'
         Storage of the factors. Sums are float64 either way.
     max_time : float or None, default None
         Seconds at most, checked after each sweep.
     patience : int, default 10
         Sweeps without a better validation score before stopping, with ``valid``.
-    trust : float from 0 to 1, "auto" or None, default None
-        How far the pattern is believed. 1 is the coupled model, 0 the blind control. "auto" chooses by held-out
-        likelihood; so does None where no linkage was named (and the solver is "batch"), else it is 1.
     noise : {"rows+cols", "rows", "cols", "constant"} or None, default None
         Which lines have noise levels of their own. Values scatter more in some rows and columns than in others; the
-        levels are learned, and where they do not differ they stay alike. None: "rows+cols" for Gaussian values where no
-        linkage is named and the solver is "batch", else "constant".
+        levels are learned, and where they do not differ they stay alike. None: "rows+cols" for Gaussian values with
+        ``solver="batch"`` and a linkage that does not move the mean, else "constant".
     tail : bool, float or None, default None
         Whether values have a Student tail instead of a normal one. A number gives its degrees of freedom, True learns
-        them. It needs ``linkage="ignorable"`` or none. None: True where ``noise=None`` is "rows+cols".
+        them. It needs ``linkage="ignorable"`` or none. None: True where it can be and ``noise`` is not "constant".
     mechanism : {"none", "taste"}, default 'none'
         How what is missing tells about the mean of the values. "taste": what rows and columns choose describes them; a
         pattern is fitted first, and the values' factors and biases depend on its weights as covariates (Gaussian
@@ -148,12 +144,10 @@ class CCPF(
     dispersion_ : σ² (Gaussian) or κ
     bound_trace_, valid_trace_, seconds_trace_ : one entry per sweep
     n_iter_ : number of sweeps
-    stop_reason_ : why the fit ended: "converged" (``tol``), "validation" (``patience``), "chosen" (after as many sweeps
-        as did best on held-out cells, where settings or the start were chosen), "max_iter", "max_time", "callback" or
-        "interrupted" (Ctrl-C)
+    stop_reason_ : why the fit ended: "converged" (``tol``), "validation" (``patience``), "max_iter", "max_time",
+        "callback" or "interrupted" (Ctrl-C)
     choices_ : what was tried for each setting left to "auto", best first, with the distance to the best and its
         standard error
-    trust_ : the trust in the pattern
     row_noise_, col_noise_ : how far the values of each row and column scatter: ``ids``, ``level``, ``sd``,
         ``noisiest(n)``
     effective_cells_ : with ``target="all"``, how many cells of equal weight would tell as much as the weighted ones
@@ -180,7 +174,7 @@ class CCPF(
         linkage: str | Linkage | None = None,
         factors: int | Literal["auto"] = 10,
         solver: Literal["batch", "minibatch", "entrywise"] | Minibatch | Entrywise = "batch",
-        control: bool | Literal["tail", "blind"] = False,
+        control: bool | Literal["tail", "shuffled"] = False,
         max_iter: int = 200,
         tol: float | None = None,
         backend: Literal["auto", "numba", "reference"] = "auto",
@@ -188,11 +182,10 @@ class CCPF(
         random_state: Any = None,
         verbose: int = 0,
         prior: Literal["robust", "paper", "learned"] = "robust",
-        starts: int | None = None,
+        starts: int | Literal["auto"] = 1,
         dtype: Literal["float64", "float32"] = "float64",
         max_time: float | None = None,
         patience: int = 10,
-        trust: float | Literal["auto"] | None = None,
         noise: Literal["rows+cols", "rows", "cols", "constant"] | None = None,
         tail: bool | float | None = None,
         mechanism: Literal["none", "taste"] = "none",
@@ -218,7 +211,6 @@ class CCPF(
         self.dtype = dtype
         self.max_time = max_time
         self.patience = patience
-        self.trust = trust
         self.noise = noise
         self.tail = tail
         self.mechanism = mechanism
@@ -230,9 +222,8 @@ class CCPF(
 
     # --- fit ----------------------------------------------------------------------------------------------------
 
-    def _options(self, on_disk: bool = False) -> Options:
-        given = {name: getattr(self, name) for name in PARAMETERS}
-        return Options.of(**(settled(given) if on_disk else given))
+    def _options(self) -> Options:
+        return Options.of(**{name: getattr(self, name) for name in PARAMETERS})
 
     @with_callbacks
     def fit(
@@ -261,14 +252,13 @@ class CCPF(
             one line for each row of the matrix and only columns of numbers, and the ids are its column names and a
             pandas index. Other tables of cells: ``Cells.from_frame``.
             A :class:`nmar.Dataset` stays on disk and is read block by block; settings that need all cells at once are
-            refused, and what is left to None is not chosen on held-out cells: ``trust`` is 1 and ``starts`` is 1.
+            refused.
             With ``solver="minibatch"`` also a stream: an iterable of Cells on common columns, or a function that
             returns an iterator of them. Only one batch is in memory at a time; the fitted model knows all columns
             and the rows of the last batch, and others are folded in (:meth:`fold_in`).
         y : ignored
         valid : cells on which to stop, none of them among X; the best state is kept. They are hidden from the pattern.
-            Where settings, or the start of a thinned table, are chosen, they judge together with training cells that
-            are set aside, and the fit makes as many sweeps as did best there.
+            Where ``factors="auto"``, they judge together with training cells that are set aside.
         hidden : cells known to be held out, none of them among X: neither observed nor missing
         callbacks : functions called after each sweep with a record (``iteration``, ``bound``, ``validation``,
             ``seconds``, ``state``, ``phase``). ``phase`` is "search" while a start or settings are looked for, then
@@ -303,7 +293,7 @@ class CCPF(
         """
         check_choice("on_interrupt", on_interrupt, ON_INTERRUPT)
         where = Where(executor, client, scratch)
-        options = replace(self._options(where.remote or isinstance(X, Dataset)), memory=memory)
+        options = replace(self._options(), memory=memory)
         control = Control((*callbacks, *sweep_hooks(self, options.stop.max_iter)))
         if is_stream(X):
             if any(part is not None for part in (valid, hidden, checkpoint)):
@@ -527,11 +517,6 @@ class CCPF(
     def linkage_(self) -> Any:
         """The fitted linkage."""
         return self._fitted().linkage
-
-    @property
-    def trust_(self) -> float:
-        """ω, how far the pattern is believed."""
-        return self._fitted().law.trust
 
     @property
     def dispersion_(self) -> float:

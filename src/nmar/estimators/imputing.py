@@ -224,7 +224,7 @@ class Imputing:
         Parameters
         ----------
         bend : values of c for a linkage that has one (linear, exponential, geometric); for a free table φ, powers t of
-            the fitted one, φ^t: 0 is the ignorable model, 1 the fitted table
+            the fitted one, φ^t: 0 is no linkage, 1 the fitted table
         cells : held-out cells, hidden from the fits; training cells are refused
         unknown : as in :meth:`log_density`
 
@@ -257,10 +257,10 @@ class Imputing:
         away = held_out  # and what was hidden from the fit, which is no more missing now
         for part in self.__dict__.get("_hidden", ()):
             away = away.concat(part, duplicates="last")
-        common = {"trust": self._fitted().law.trust, "random_state": whole_seed(self.random_state)}
+        seed = whole_seed(self.random_state)
         stopping, found, means, sds = self._stopped_on(held_out), [], [], []
         for value in bends:
-            model = clone(self).set_params(linkage=bent(link, float(value)), **common)
+            model = clone(self).set_params(linkage=bent(link, float(value)), random_state=seed)
             model.fit(self._seen, valid=stopping, hidden=away)
             found.append(model.log_density(held_out, unknown=unknown))
             mean, sd = model.predict_entries(*ids, return_std=True, unknown=unknown)

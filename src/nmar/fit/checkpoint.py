@@ -106,7 +106,7 @@ def fingerprint(options: Options, *parts: Cells | None) -> str:
     """A digest of data and options; how long to run and where is not part of it, so that a fit can be prolonged."""
     digest = hashlib.sha256()
     seed = options.seed if isinstance(options.seed, int | np.integer | type(None)) else type(options.seed).__name__
-    told = (options.linkage, options.factors, options.control, options.trust, options.prior, options.starts,
+    told = (options.linkage, options.factors, options.control, options.prior, options.starts,
             options.dtype, options.solver, options.target, seed)  # fmt: skip
     digest.update(repr(told).encode())
     for given in (options.data, options.pattern, options.propensity):

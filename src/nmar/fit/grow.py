@@ -17,7 +17,7 @@ from nmar.fit.loop.callbacks import Control
 from nmar.fit.loop.finish import Fitted, finish, full_sweeps, preliminary, uninterrupted
 from nmar.fit.loop.run import Progress
 from nmar.fit.options import Options
-from nmar.fit.problem import check_values, known_density, observe
+from nmar.fit.problem import check_values, observe
 from nmar.fit.search.starts import Job, hidden_cells
 from nmar.fit.solvers.schedule import leading_part, unseen_lines
 from nmar.fit.solvers.twostage import on_pattern, pattern_alone
@@ -141,7 +141,7 @@ def _law(law: Law, job: Job) -> Law:
     pattern = law.pattern.grown(options.pattern_law, cells)
     pattern = pattern.as_in_paper(cells) if options.prior == "paper" else pattern
     data = law.data.grown(options.data.build(cells))
-    return replace(law, pattern=pattern, data=data, density=known_density(cells, job.hidden))
+    return replace(law, pattern=pattern, data=data)
 
 
 def _resumed(posterior: Posterior, job: Job) -> tuple[Observed, Progress]:

@@ -12,7 +12,7 @@ from nmar.fit.loop.stop import StopRule
 from nmar.fit.parameters import PARAMETERS, defaults
 from nmar.fit.solvers.entrywise import Entrywise
 from nmar.fit.solvers.schedule import Minibatch
-from nmar.models.arguments import check_choice, check_count, check_share
+from nmar.models.arguments import check_choice, check_count
 from nmar.models.missingness import SHAPE, Pattern
 from nmar.models.noise import FREEDOM, Noise
 from nmar.models.protocol import DataModel
@@ -30,23 +30,22 @@ for _solver in (Minibatch, Entrywise):  # a saved model names its solver
     register(_solver)
 
 
-def recommended(data: Any) -> Linkage:
-    """The linkage that couples best: a thinned free table with a tail beside it (docs/experiments/verdict.md).
+def coupling(data: Any) -> Linkage:
+    """The linkage that a comparison couples values and counts by where none is named: a free table.
 
     Where there are no values, or trials that a table would make fractions of, it is the ignorable one.
     """
     named = getattr(data, "family", None)
     whole = named is not None and family(named).whole_dispersion
-    return Ignorable() if whole or isinstance(data, PatternOnly) else Free(thinning=16.0, tail=2)
+    return Ignorable() if whole or isinstance(data, PatternOnly) else Free()
 
 
-def plain_linkage(data: Any, solver: Any) -> Linkage:
-    """The linkage of a fit that is told none (docs/experiments/noise.md).
+def plain_linkage(data: Any) -> Linkage:
+    """The linkage of a fit that names none (docs/experiments/noise.md).
 
-    Gaussian values fitted by coordinate ascent have noise by row and column instead of a linkage.
+    Gaussian values have noise by row and column and none; other families, which cannot, have a free table.
     """
-    location = family(getattr(data, "family", "gaussian")).location
-    return Ignorable() if location and solver == "batch" else recommended(data)
+    return Ignorable() if family(getattr(data, "family", "gaussian")).location else coupling(data)
 
 
 def usual_tol(data: Settings) -> float:
@@ -66,10 +65,9 @@ class Options:
     data : data model (``Factorization(10)`` …)
     linkage : a :class:`Linkage` or its name
     factors : components K of the missingness pattern
-    control : False; "tail" (or True), the tail-only control; "blind", the blind one, short for trust=0
-    trust : how far the pattern is believed, from 0 (blind) to 1, or "auto"
+    control : False; "tail" (or True), the tail-only control; "shuffled", that of mechanism="taste"
     prior : "robust" (η = ζ = 0.3), "paper" (η from the density) or "learned" (η and ζ from the data)
-    starts : how many starts of the linkage are tried, where it has several modes; None: all there are
+    starts : how many starts of the linkage are tried, where it has several modes; "auto": all there are
     dtype : "float64" or "float32" storage
     solver : "batch", "minibatch", "entrywise", or settings: :class:`Minibatch`, :class:`Entrywise`
     target : "observed" or "all": which cells predictions are about
@@ -85,9 +83,8 @@ class Options:
     linkage: str | Linkage = "free"
     factors: int | str = 10
     control: bool | str = False
-    trust: float | str = 1.0
     prior: str = "robust"
-    starts: int | None = None
+    starts: int | str = 1
     dtype: str = "float64"
     backend: str = "auto"
     n_jobs: int | None = None
@@ -121,18 +118,13 @@ class Options:
                     f" pattern=nmar.Pattern({settings['factors']!r}, …) alone"
                 )
             settings["factors"] = pattern.factors
-        data, named, trust = (settings.pop(name) for name in ("data", "linkage", "trust"))
+        data, named = (settings.pop(name) for name in ("data", "linkage"))
         data = Factorization() if data is None else data
         if settings["tol"] is None:
             settings["tol"] = usual_tol(data)
         stop = StopRule(**{name: settings.pop(name) for name in ("max_iter", "tol", "patience", "max_time")})
-        link = plain_linkage(data, settings["solver"]) if named is None else named
-        if trust is None:
-            trust = "auto" if named is None and settings["solver"] == "batch" else 1.0
-        if named is not None:
-            settings["noise"] = settings["noise"] or "constant"
-            settings["tail"] = bool(settings["tail"]) if settings["tail"] is None else settings["tail"]
-        return cls(data=data, linkage=link, trust=trust, stop=stop, seed=settings.pop("random_state"), **settings)
+        link = plain_linkage(data) if named is None else named
+        return cls(data=data, linkage=link, stop=stop, seed=settings.pop("random_state"), **settings)
 
     def __post_init__(self) -> None:
         if self.pattern is not None and not isinstance(self.pattern, Pattern):
@@ -144,16 +136,16 @@ class Options:
             check_count("factors", self.factors, 1)
         check_count("max_iter", self.stop.max_iter, 1)
         check_count("patience", self.stop.patience, 1)
-        if self.starts is not None:
+        if self.starts != "auto":
             check_count("starts", self.starts, 1)
         check_seed("random_state", self.seed)
-        check_choice("control", self.control, (False, True, "tail", "blind"))
-        if self.trust != "auto":
-            check_share("trust", self.trust)
-        if self.left_open and self.method is not None:
+        check_choice("control", self.control, (False, True, "tail", "shuffled"))
+        if self.control == "shuffled" and self.mechanism != "taste":
+            raise ValueError("control='shuffled' is the control of mechanism='taste'; give that too, or control='tail'")
+        if self.factors == "auto" and self.method is not None:
             raise ValueError(
-                f"{' and '.join(self.left_open)} 'auto' cannot be chosen by a stochastic solver, which counts its"
-                " passes; give numbers, or use solver='batch'"
+                "factors='auto' cannot be chosen by a stochastic solver, which counts its passes; give a number, or use"
+                " solver='batch'"
             )
         check_choice("dtype", self.dtype, ("float64", "float32"))
         check_choice("target", self.target, ("observed", "all"))
@@ -207,7 +199,7 @@ class Options:
         single = link.size == 1 and not self.tail_only
         if self.tail and not single:
             raise ValueError(f"tail={self.tail!r} needs linkage='ignorable', not {link.name!r}; use tail=False")
-        tail = single if self.tail is None else self.tail
+        tail = single and where != "constant" if self.tail is None else self.tail
         if where == "constant" and not tail:
             return None
         given = not isinstance(tail, bool | np.bool_)
@@ -251,24 +243,6 @@ class Options:
     def tail_only(self) -> bool:
         """Whether this is the tail-only control."""
         return self.control in (True, "tail")
-
-    @property
-    def pattern_trust(self) -> float:
-        """ω: 0 for the blind control."""
-        return 0.0 if self.control == "blind" else 1.0 if self.trust == "auto" else float(self.trust)
-
-    @property
-    def left_open(self) -> tuple[str, ...]:
-        """Settings to be chosen by held-out likelihood, in the order in which they are chosen."""
-        if self.linkage in ("auto", "two-stage"):
-            return ("factors",) if self.factors == "auto" else ()
-        link = self.link
-        open_trust = self.trust == "auto" and link.couples and not self.control
-        found = {"factors": self.factors == "auto", "thinning": link.thinning == "auto" and link.couples}
-        found["trust"] = open_trust
-        several = (link.events > 1.0 or found["thinning"]) and self.starts != 1 and self.method is None
-        found["start"] = several and link.learned and not self.tail_only and not open_trust
-        return tuple(name for name, is_open in found.items() if is_open)
 
     @property
     def link(self) -> Linkage:

@@ -24,12 +24,6 @@ BASE = 350 * 10**6  # bytes of a process that has loaded the library and its com
 PER_CELL = 64  # bytes of a cell of a block under way: position, value, functions, q(n)
 
 
-def settled(given: dict[str, Any]) -> dict[str, Any]:
-    """Settings of a fit of cells on disk, where None is not chosen on held-out cells: trust 1 and the first start."""
-    trust, starts = given["trust"], given["starts"]
-    return {**given, "trust": 1.0 if trust is None else trust, "starts": 1 if starts is None else starts}
-
-
 def check_settings(cells: Cells, options: Options) -> None:
     """Refuse, by name, settings that need all cells in memory."""
     if cells.in_memory:
@@ -37,9 +31,8 @@ def check_settings(cells: Cells, options: Options) -> None:
     wrong = ""
     if options.linkage in ("auto", "two-stage"):
         wrong = f"linkage={options.linkage!r}"
-    elif options.left_open:
-        named = {"factors": "factors='auto'", "thinning": "thinning='auto'", "trust": "trust='auto'"}
-        wrong = named.get(options.left_open[0], f"starts={options.starts!r} with a thinned linkage (give starts=1)")
+    elif options.factors == "auto":
+        wrong = "factors='auto'"
     elif options.method is not None:
         wrong = f"solver={options.solver!r} (give it a stream, dataset.batches)"
     elif options.mechanism != "none":

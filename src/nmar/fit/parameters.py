@@ -89,8 +89,7 @@ PARAMETERS: dict[str, Parameter] = {
             "str, linkage or None, default None",
             "How the dispersion of a value depends on the latent count of its cell. None: for Gaussian values not at "
             "all, because noise by row and column with a tail measured better than every linkage; for counts and other "
-            "families, and with stochastic solvers, a free table of thinned counts, ``Free(thinning=16, tail=2)``. "
-            '"auto" chooses among the linkages by validation.',
+            'families, which have no such noise, a free table. "auto" chooses among the linkages by validation.',
             usual="ignorable for Gaussian values",
         ),
         Parameter(
@@ -112,11 +111,11 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "control",
             False,
-            '{False, "tail", "blind"}, default False',
-            'Fit a control instead. "tail" (or True): the same scale mixture with one rate for all cells. "blind": the '
-            "same model, to which every line seems observed equally often; rows and columns may differ in noise, but "
-            "not because of what is missing.",
-            choices=("tail", "blind"),
+            '{False, "tail", "shuffled"}, default False',
+            'Fit the control instead. "tail" (or True): the same scale mixture with one rate for all cells, so that '
+            'values do not depend on what is missing. "shuffled": ``mechanism="taste"`` with the choices of other rows '
+            "and columns, dealt out at random.",
+            choices=("tail", "shuffled"),
             usual="none",
         ),
         Parameter("max_iter", 200, "int, default 200", "Sweeps at most.", read=int),
@@ -173,13 +172,12 @@ PARAMETERS: dict[str, Parameter] = {
         ),
         Parameter(
             "starts",
-            None,
-            "int or None, default None",
+            1,
+            'int or "auto", default 1',
             "How many starts of the linkage are tried by short runs, where it has several modes. Two to four exist; 1 "
-            "takes the first as it is, None tries all. Their sweeps count in ``max_time`` and in the seconds of the "
-            "trace.",
-            read=int,
-            usual="all",
+            'takes the first as it is, "auto" tries all. No run is longer than ``max_iter``, and all count in '
+            "``max_time`` and in the seconds of the trace.",
+            read=_number_or_auto(int),
         ),
         Parameter(
             "dtype",
@@ -204,32 +202,24 @@ PARAMETERS: dict[str, Parameter] = {
             read=int,
         ),
         Parameter(
-            "trust",
-            None,
-            'float from 0 to 1, "auto" or None, default None',
-            'How far the pattern is believed. 1 is the coupled model, 0 the blind control. "auto" chooses by held-out '
-            'likelihood; so does None where no linkage was named (and the solver is "batch"), else it is 1.',
-            read=_number_or_auto(float),
-            usual="auto where no linkage is named, else 1",
-        ),
-        Parameter(
             "noise",
             None,
             '{"rows+cols", "rows", "cols", "constant"} or None, default None',
             "Which lines have noise levels of their own. Values scatter more in some rows and columns than in others; "
             'the levels are learned, and where they do not differ they stay alike. None: "rows+cols" for Gaussian '
-            'values where no linkage is named and the solver is "batch", else "constant".',
+            'values with ``solver="batch"`` and a linkage that does not move the mean, else "constant".',
             choices=("rows+cols", "rows", "cols", "constant"),
-            usual="rows+cols where no linkage is named",
+            usual="rows+cols for Gaussian values",
         ),
         Parameter(
             "tail",
             None,
             "bool, float or None, default None",
             "Whether values have a Student tail instead of a normal one. A number gives its degrees of freedom, True "
-            'learns them. It needs ``linkage="ignorable"`` or none. None: True where ``noise=None`` is "rows+cols".',
+            'learns them. It needs ``linkage="ignorable"`` or none. None: True where it can be and ``noise`` is not '
+            '"constant".',
             read=_tail,
-            usual="true where no linkage is named",
+            usual="true where there is noise by row or column and no linkage",
         ),
         Parameter(
             "mechanism",

@@ -80,12 +80,6 @@ def units_of(cells: Cells, law: Law, linkage: Linkage) -> Units:
     return Units.of_real(values, shifts=law.data.centers and linkage.mean != "scale")
 
 
-def known_density(cells: Cells, hidden: Cells | None) -> float:
-    """Share of observed cells among those that are not hidden."""
-    away = 0 if hidden is None else hidden.n_observed
-    return cells.n_observed / (cells.shape[0] * cells.shape[1] - away)
-
-
 def check_linked(data: DataModel, linkage: str, control: bool = False) -> None:
     """Refuse to link values where none are modelled."""
     if not data.has_values and (control or linkage != "ignorable"):
@@ -99,7 +93,6 @@ def begin(
     pattern: Pattern,
     *,
     control: bool = False,
-    trust: float = 1.0,
     hidden: Cells | None = None,
     seed: Any = 0,
     dtype: Any = np.float64,
@@ -110,8 +103,7 @@ def begin(
 ) -> Problem:
     """Assemble a fit: streams of random numbers for the two models are separate, so neither moves the other."""
     lead = leading_axis(cells) if lead is None else lead
-    density = known_density(cells, hidden)
-    law = Law(pattern, data, lead, control, dtype=dtype, trust=trust, density=density, target=target)
+    law = Law(pattern, data, lead, control, dtype=dtype, target=target)
     linkage.supports(law.family)
     check_linked(data, linkage.name, control)
     check_values(law, linkage, cells)

@@ -176,8 +176,7 @@ def _values(known: Posterior, i: Array, j: Array, n: Array, rng: np.random.Gener
     if link.bins == "parity":
         bins = (n - 1) % 2
     elif link.starts is not None:
-        level = rng.choice(len(link.tail_shares), len(n), p=link.tail_shares)
-        bins = (np.searchsorted(link.starts, n, side="right") - 1) * len(link.tail_shares) + level
+        bins = np.searchsorted(link.starts, n, side="right") - 1
     else:
         bins = np.minimum(n - 1, len(table.phi2) - 1)
     return known.cells(i, j).sample(bins[:, None], table, rng)[:, 0]

@@ -13,8 +13,18 @@ from nmar.models.taste import Taste, chosen, names
 from nmar.posterior.posterior import Posterior
 
 
-def described(data: Any, pattern: Posterior) -> tuple[Any, tuple[Taste | None, Taste | None]]:
+def describes(data: Any) -> bool:
+    """Whether what rows and columns choose can describe the values of a data model, which has no covariates yet."""
+    known = [getattr(data, name, data) for name in ("rows", "cols")]
+    return all(one is None for one in known) and getattr(data, "family", "gaussian") == "gaussian"
+
+
+def described(
+    data: Any, pattern: Posterior, shuffle: np.random.Generator | None = None
+) -> tuple[Any, tuple[Taste | None, Taste | None]]:
     """The settings of a data model with covariates from a fitted pattern, and how they were standardised.
+
+    With ``shuffle`` every line has the covariates of another one, drawn at random: the control.
 
     Raises
     ------
@@ -32,7 +42,10 @@ def described(data: Any, pattern: Posterior) -> tuple[Any, tuple[Taste | None, T
         state = pattern.state
         means = pattern.law.pattern_of(state.shared, axis).learned(state.sides[axis].pattern.weights.mean)
         weights = np.asarray(means, np.float64)
-        ids, columns = (pattern.rows, pattern.cols)[axis], chosen(weights).T
+        choices = chosen(weights)
+        if shuffle is not None:
+            choices = shuffle.permutation(choices)
+        ids, columns = (pattern.rows, pattern.cols)[axis], choices.T
         found[name] = CovariateTable(ids, names(weights.shape[1]), tuple(np.ascontiguousarray(c) for c in columns))
         tastes.append(Taste.of(weights))
     return replace(data, **found), (tastes[0], tastes[1])

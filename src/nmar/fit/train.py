@@ -18,9 +18,9 @@ from nmar.fit.loop.finish import Fitted, as_asked, finish, preliminary, uninterr
 from nmar.fit.loop.run import Progress, Trace
 from nmar.fit.options import Options
 from nmar.fit.outofcore import check_memory, check_settings, verify
-from nmar.fit.problem import check_linked, seed_sequence
-from nmar.fit.search.choose import choose_settings, ranked, score
-from nmar.fit.search.starts import Job, Watch, first_problem, first_state, hidden_cells, with_linkage
+from nmar.fit.problem import check_linked, seed_sequence, whole_seed
+from nmar.fit.search.choose import choose_factors, ranked, score
+from nmar.fit.search.starts import Job, Watch, first_problem, first_state, hidden_cells
 from nmar.fit.solvers.twostage import on_pattern
 from nmar.fit.target import given_probability, weighted
 from nmar.fit.taste import described
@@ -34,6 +34,7 @@ Array = NDArray[Any]
 
 log = logging.getLogger("nmar")
 
+SECOND = 0.1  # of the tolerance, in the second stage of the two-stage baseline
 AUTO = ("ignorable", "linear", "exponential", "geometric", "free")
 
 
@@ -116,7 +117,7 @@ def _coupled_to_something(cells: Cells, options: Options) -> Options:
         UserWarning,
         stacklevel=5,
     )
-    return replace(options, linkage="ignorable", control=False, trust=1.0)
+    return replace(options, linkage="ignorable", control=False)
 
 
 def fixed_seed(seed: Any) -> Any:
@@ -131,36 +132,21 @@ def _fit(job: Job) -> Fitted:
     if progress is not None:
         job = replace(job, options=replace(job.options, seed=progress.seed, **dict(progress.settings)))
         problem = first_problem(job)
-        return _run(_until(job, progress.sweeps), problem.law, problem.observed, progress)
-    if job.options.left_open:
-        return _fit_chosen(job)
+        return _run(job, problem.law, problem.observed, progress)
+    if job.options.factors == "auto":
+        factors, choices = choose_factors(job)
+        job = replace(job, options=replace(job.options, factors=factors))
+        return replace(_fit_from_start(job), choices=choices)
+    return _fit_from_start(job)
+
+
+def _fit_from_start(job: Job) -> Fitted:
+    """Fit with all settings decided."""
     problem, state = first_state(job)
     check_memory(problem, job.options.memory, resolve_jobs(job.options.n_jobs))
-    began = Progress(state, Trace(before=job.seconds), seed=job.options.seed)
+    settings = (("factors", job.options.factors),)
+    began = Progress(state, Trace(before=job.seconds), seed=job.options.seed, settings=settings)
     return _run(job, problem.law, problem.observed, began)
-
-
-def _fit_chosen(job: Job) -> Fitted:
-    """Decide what was left open, then fit all cells, from the start and for the number of sweeps that did best."""
-    found = choose_settings(job)
-    job = replace(job, options=found.options)
-    if found.start is None:
-        problem, state = first_state(job)
-    else:
-        problem = first_problem(job)
-        state = with_linkage(problem.state, found.start.linkage, found.start.rate)
-    settings = tuple((name, getattr(job.options, name)) for name in ("factors", "trust"))
-    trace = Trace(before=job.seconds)
-    progress = Progress(state, trace, seed=job.options.seed, settings=settings, sweeps=found.sweeps)
-    fitted = _run(_until(job, found.sweeps), problem.law, problem.observed, progress)
-    return replace(fitted, choices=found.choices)
-
-
-def _until(job: Job, sweeps: int | None) -> Job:
-    """The job that ends after so many sweeps and keeps where it is then; as it is where none were chosen."""
-    if sweeps is None:
-        return job
-    return replace(job, options=replace(job.options, stop=job.options.stop.after(sweeps)), keeps_best=False)
 
 
 def _choose_linkage(
@@ -178,7 +164,7 @@ def _choose_linkage(
     check_linked(law.data, "auto")
     inner, held_out = cells, valid
     if held_out is None:
-        inner, _, held_out = cells.split(test=0.05, valid=0.0, seed=0)
+        inner, _, held_out = cells.split(test=0.05, valid=0.0, seed=whole_seed(options.seed))
     watch, control, keep = rest
 
     def fit(part: Cells, name: str, judge: Cells | None, stage: str) -> Fitted:
@@ -208,7 +194,7 @@ def _run(job: Job, law: Law, observed: Observed, progress: Progress) -> Fitted:
 
 def _pattern_first(job: Job) -> Fitted:
     """The pattern alone, until its bound settles."""
-    plain = replace(job.options, linkage="ignorable", control=False, trust=1.0, target="observed", propensity=None)
+    plain = replace(job.options, linkage="ignorable", control=False, target="observed", propensity=None)
     options = replace(plain, data=PatternOnly(), solver="batch", noise=None, tail=None, mechanism="none")
     return preliminary(_fit(replace(job, options=options, valid=None, watch=None, keep=_stage(job, "pattern"))))
 
@@ -236,20 +222,24 @@ def _for_all_cells(job: Job) -> Job:
 def _by_taste(job: Job) -> Job:
     """The job whose data model has what rows and columns choose, in a pattern fitted first, as covariates."""
     pattern = _pattern_first(replace(job, control=job.control.preparing())).posterior
-    data, taste = described(job.options.data, pattern)
+    shuffled = job.options.control == "shuffled"
+    shuffle = np.random.default_rng(seed_sequence(job.options.seed)) if shuffled else None
+    data, taste = described(job.options.data, pattern, shuffle)
     return replace(job, options=replace(job.options, data=data), taste=taste)
 
 
 def _two_stage(job: Job) -> Fitted:
     """The pattern alone until its bound settles, then the data from their start with variance a quadratic in log Λ.
 
-    The second stage starts, and stops on ``valid``, as every other fit of the values does.
+    The second stage starts, and stops on ``valid``, as every other fit of the values does. Without ``valid`` its
+    tolerance is smaller: the pattern's part of the bound stands still there, so that the same relative gain would end
+    it after half as many sweeps as the ignorable model.
     """
     if job.options.method is not None:
         raise ValueError("the two-stage baseline has solver='batch' only")
     if not Law(job.options.pattern_law, job.options.data.build(job.cells)).family.location:
         raise ValueError("the two-stage baseline is defined for the Gaussian family only")
-    plain = replace(job.options, linkage="ignorable", control=False, trust=1.0)
+    plain = replace(job.options, linkage="ignorable", control=False)
     pattern = _pattern_first(job)
     keep = _stage(job, "pattern")
     plain = replace(plain, factors=pattern.posterior.law.pattern.factors)  # where they were left open
@@ -259,7 +249,8 @@ def _two_stage(job: Job) -> Fitted:
     law = replace(problem.law, pattern_fixed=True)
     state, observed = on_pattern(state, problem.observed, pattern.posterior)
     began = Progress(state, Trace(before=job.seconds))
-    job = replace(job, keep=_stage(job, "variance"))
+    stop = replace(job.options.stop, tol=SECOND * job.options.stop.tol)
+    job = replace(job, options=replace(job.options, stop=stop), keep=_stage(job, "variance"))
     progress = None if job.keep is None else job.keep.start()
     return _run(job, law, observed, progress or began)
 

@@ -114,10 +114,11 @@ def _own(cell_law: CellLaw, lines: Lines, first: Array) -> Array:
     return _weight(lines) * y * first if cell_law.form == NATURAL else np.zeros(len(y))
 
 
-def _student(cell_law: CellLaw, basis: Array) -> tuple[Array, Array, Array]:
+def _student(cell_law: CellLaw, lines: Lines, basis: Array) -> tuple[Array, Array, Array]:
     """log p under the Student tail less that of the normal, E[ω] and E[log ω] of each cell (theory.md, Noise)."""
     nu, weight = cell_law.tail, basis[0]
-    x = -2.0 * cell_law.slopes[1, 0] * basis[1] / np.where(weight > 0.0, weight, 1.0)
+    slope = cell_law.slopes[1, lines.group if cell_law.kind == KNOWN else 0]  # of the only bin, or the known one
+    x = -2.0 * slope * basis[1] / np.where(weight > 0.0, weight, 1.0)
     constant = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * np.log(0.5 * nu)
     gain = constant + 0.5 * x - 0.5 * (nu + 1.0) * np.log1p(x / nu)
     return weight * gain, (nu + 1.0) / (nu + x), psi(0.5 * (nu + 1.0)) - np.log(0.5 * (nu + x))
@@ -126,7 +127,7 @@ def _student(cell_law: CellLaw, basis: Array) -> tuple[Array, Array, Array]:
 def _noise(cell_law: CellLaw, lines: Lines, basis: Array) -> Array:
     """What the noise of rows and columns and the tail multiply the weight of each cell by: E[λ] E[ρ] E[ω]."""
     precision = lines.precision if lines.precision.size else np.ones(len(lines.indices))
-    return precision * _student(cell_law, basis)[1] if cell_law.tail else precision
+    return precision * _student(cell_law, lines, basis)[1] if cell_law.tail else precision
 
 
 def _log_density(lines: Lines, cell_law: CellLaw, first: Array, second: Array) -> Array:
@@ -134,7 +135,7 @@ def _log_density(lines: Lines, cell_law: CellLaw, first: Array, second: Array) -
     basis = _basis(cell_law, lines, first, second)
     density = basis.T @ cell_law.slopes + _own(cell_law, lines, first)[:, None]
     if cell_law.tail:
-        density = density + _student(cell_law, basis)[0][:, None]
+        density = density + _student(cell_law, lines, basis)[0][:, None]
     if not len(cell_law.by_value):
         return density
     return density + _weight(lines)[:, None] * cell_law.by_value[lines.group]
@@ -180,7 +181,7 @@ def _count_posterior(
         chosen = density[np.arange(len(y)), lines.group]
         return counts.CountPosterior(chosen, q, np.ones(len(y))), False
     starts = tuple(cell_law.starts.tolist()) or None
-    found = counts.posterior(log_rate, KINDS[cell_law.kind], density, cell_law.thinning, starts, cell_law.shares)
+    found = counts.posterior(log_rate, KINDS[cell_law.kind], density, cell_law.thinning, starts)
     if cell_law.kind != OPEN:
         return found, False
     ceiling = _ceiling(cell_law, lines, first, second)
@@ -284,7 +285,7 @@ def statistics(
     first, second = moments(lines, mine, theirs, cell_law)
     basis = _basis(cell_law, lines, first, second)
     if cell_law.tail:  # q(ω) anew, then what ν is learned from
-        _, mean, log_mean = _student(cell_law, basis)
+        _, mean, log_mean = _student(cell_law, lines, basis)
         basis = np.stack([basis[0], basis[1] * mean, basis[0] * (log_mean - mean)])
     vectors = basis @ held.probability
     by_group = np.zeros(cell_law.by_value.shape)

@@ -28,8 +28,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.prob.counts import WHOLE
-
 Array = NDArray[Any]  # of lines: an array of the backend (prob/arrays.py)
 Room = Callable[[tuple[int, ...], Any], Array]  # where memory comes from: an uninitialised array of a shape and a type
 View = Any  # a side as a backend's loops read it, in whatever layout they like
@@ -102,10 +100,9 @@ class CellLaw(NamedTuple):
     high: float
     grid: Array  # (V, G) slopes over the range of κφ, each dispersion ``GRID_RATIO`` times the one before; else empty
     thinning: float = 1.0  # events for each recorded one, s
-    starts: Array = EMPTY_INT  # first count of each closed bin, without the levels of a tail; empty: 1, 2, …
-    shares: Array = WHOLE  # (M,) probabilities of the levels of a tail; bins are pairs, the level running fastest
+    starts: Array = EMPTY_INT  # first count of each closed bin; empty: 1, 2, …
     learns: bool = True  # ``statistics`` will be asked for
-    tail: float = 0.0  # location with a single bin: degrees of freedom of a Student tail; 0: normal values
+    tail: float = 0.0  # location, one bin or known bins: degrees of freedom of a Student tail; 0: normal values
 
     @property
     def bins(self) -> int:

@@ -161,7 +161,7 @@ def _add_up(parts: list[Expectation]) -> Expectation:
 
 def _observed_exposure(half: HalfSweep, cells: Lines) -> Array | None:
     """What lines are exposed to by their observed cells beyond the share of all cells: (n, K), or None."""
-    _, more = half.law.exposure_weights(half.shared.linkage)
+    more = half.law.extra_exposure(half.shared.linkage)
     if half.their_means is None or not more:
         return None
     return more * half.kernels.add_lines(cells, half.their_means, len(half.exposure))
@@ -171,8 +171,7 @@ def _own_exposure(half: HalfSweep, block: BlockInput, more: Array | None) -> Arr
     """What lines are exposed to beyond the share of all cells (n, K): ``more`` by observed cells, less by hidden."""
     if block.hidden is None or half.their_means is None:
         return more
-    trust, _ = half.law.exposure_weights(half.shared.linkage)
-    less = trust * half.kernels.add_lines(block.hidden, half.their_means, len(half.exposure))
+    less = half.kernels.add_lines(block.hidden, half.their_means, len(half.exposure))
     return -less if more is None else more - less
 
 

@@ -11,8 +11,7 @@ def bound(state: State, log_z: float, law: Law) -> float:
     """Evidence lower bound of ``state``, whose half sweep gave ``log_z`` (models/shared.py, Info)."""
     shared = state.shared
     rows, cols = (side.pattern.weights for side in state.sides)
-    trust, _ = law.exposure_weights(shared.linkage)
-    total = log_z - trust * float(rows.column_sums @ cols.column_sums)
+    total = log_z - float(rows.column_sums @ cols.column_sums)
     for axis, side in enumerate(state.sides):
         pattern = law.pattern_of(shared, axis)
         total += pattern.log_prior() - pattern.divergence(side.pattern)

@@ -65,7 +65,6 @@ def cell_law(law: Law, shared: Shared, distinct: Array | None = None) -> CellLaw
         grid=_grid(family, shared.dispersion * low, shared.dispersion * high) if needs_grid else np.empty((0, 0)),
         thinning=linkage.events,
         starts=_starts(linkage, len(phi2)),
-        shares=linkage.tail_shares,
         tail=0.0 if shared.noise is None else shared.noise.freedom,
     )
 
@@ -96,15 +95,14 @@ def _grid(family: Family, low: float, high: float) -> Array:
 
 def _starts(linkage: Linkage, bins: int) -> Array:
     """First count of each closed bin; nothing without thinning."""
-    plain = linkage.events == 1.0 and len(linkage.tail_shares) == 1
-    if plain or linkage.bins != "tail":
+    if linkage.events == 1.0 or linkage.bins != "tail":
         return EMPTY_INT
     return np.array(linkage.starts or range(1, bins + 1), np.int32)
 
 
 def _counts_covered(linkage: Linkage, bins: int) -> int:
     """Length of the table of factorials: a thinned tail is summed as a series, some way beyond its start."""
-    if linkage.events == 1.0 and len(linkage.tail_shares) == 1:
+    if linkage.events == 1.0:
         return bins + 3
     last = bins if linkage.starts is None else linkage.starts[-1]
     return last + 64 + int(12.0 * np.sqrt(last))

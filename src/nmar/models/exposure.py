@@ -9,10 +9,9 @@ from nmar.models.state import State
 from nmar.prob.linkage import Linkage
 
 
-def exposure(axis: int, state: State, law: Law) -> Array:
-    """ω Σ_j E[v_jk] over all cells of a line of ``axis``: (K,)."""
-    trust, _ = law.exposure_weights(state.shared.linkage)
-    return trust * state.sides[1 - axis].pattern.weights.column_sums
+def exposure(axis: int, state: State) -> Array:
+    """Σ_j E[v_jk] over all cells of a line of ``axis``: (K,)."""
+    return state.sides[1 - axis].pattern.weights.column_sums
 
 
 def lines_differ(law: Law, linkage: Linkage, hidden: Cells | None) -> bool:
@@ -20,4 +19,4 @@ def lines_differ(law: Law, linkage: Linkage, hidden: Cells | None) -> bool:
 
     The half sweep adds that block by block.
     """
-    return bool(law.exposure_weights(linkage)[1]) or (hidden is not None and hidden.n_observed > 0)
+    return bool(law.extra_exposure(linkage)) or (hidden is not None and hidden.n_observed > 0)

@@ -80,7 +80,7 @@ def _half_sweep(axis: int, state: State, context: Context, how: tuple[bool, Scal
     if lines_differ(law, shared.linkage, observed.hidden):
         means = expected_weights(state.sides[1 - axis].pattern, 1 - axis, context)
     levels = Levels.of(state.sides[1 - axis].noise)
-    half = HalfSweep(axis, law, shared, context.kernels, theirs, tables, exposure(axis, state, law), means, levels)
+    half = HalfSweep(axis, law, shared, context.kernels, theirs, tables, exposure(axis, state), means, levels)
     out = None if context.buffers is None else context.buffers.side(axis, state.sides[axis])
     blocks, results = _run(half, state, context, scaling, out)
     side = join([r.side for r in results]) if out is None else _placed(blocks, results, out, context)

@@ -29,9 +29,6 @@ class Law:
     control : counts share one rate Λ̄; the pattern is fitted as if ignorable (theory.md, Control)
     pattern_fixed : leave the pattern as it is (second stage of the two-stage baseline)
     dtype : storage of the factors
-    trust : how far the pattern is believed; 1: a line's missing cells count, 0: the image of its observed ones at the
-        overall density stands for them (theory.md, Blind control)
-    density : share of observed cells among those that are not hidden
     target : "observed" or "all": which cells predictions are about
     support : range and levels of the values that can be seen, or None: predictions know no bounds
     taste : how what rows and columns choose describes their values, or None where it does not
@@ -43,8 +40,6 @@ class Law:
     control: bool = False
     pattern_fixed: bool = False
     dtype: Any = np.float64
-    trust: float = 1.0
-    density: float = 1.0
     target: str = "observed"
     support: Support | None = None
     taste: tuple[Taste | None, Taste | None] | None = None
@@ -59,14 +54,9 @@ class Law:
         """Whether the pattern is fitted as if ignorable: control and two-stage baseline."""
         return self.control or self.pattern_fixed
 
-    def exposure_weights(self, linkage: Linkage) -> tuple[float, float]:
-        """How often a line is exposed to each cell that is not hidden, and how often more to its observed ones.
-
-        ω and (1 − ω)/d + s − 1; 1 and 0 where values do not move the pattern.
-        """
-        if self.separate or not linkage.couples:
-            return 1.0, 0.0
-        return self.trust, (1.0 - self.trust) / self.density + linkage.events - 1.0
+    def extra_exposure(self, linkage: Linkage) -> float:
+        """How often more a line is exposed to its observed cells: s − 1; 0 where values do not move the pattern."""
+        return 0.0 if self.separate or not linkage.couples else linkage.events - 1.0
 
     def pattern_of(self, shared: Shared, axis: int) -> Pattern | DesignedPattern:
         """The law of one side of the pattern, with the prior shape it has learned and the effects of covariates."""

@@ -15,6 +15,7 @@ from scipy.special import polygamma, psi
 
 from nmar.kernels.spec import NO_NOISE, Expectation, LineNoise, Lines
 from nmar.prob.factor import GammaFactor
+from nmar.prob.learn_dispersion import PRIOR_RATE, PRIOR_SHAPE
 
 Array = NDArray[Any]
 
@@ -71,6 +72,17 @@ class Noise:
         return replace(self, freedom=2.0 * _matched(-total / cells - 1.0, 0.5 * MOST))
 
 
+def balanced(levels: GammaFactor, shape: float, dispersion: float) -> tuple[GammaFactor, float]:
+    """Noise levels and σ², both multiplied by the t at which the bound is largest (theory.md, Noise).
+
+    Cells read λ/σ² alone. Coordinate steps on λ, σ² and the prior would go hundreds of sweeps along that ridge.
+    """
+    total = shape * float(np.sum(levels.mean, dtype=np.float64))
+    lines = shape * len(levels.alpha) - PRIOR_SHAPE - 1.0
+    t = float(lines + np.sqrt(lines**2 + 4.0 * total * PRIOR_RATE / dispersion)) / (2.0 * total)
+    return GammaFactor(levels.alpha, levels.beta / t), t * dispersion
+
+
 def _matched(target: float, largest: float) -> float:
     """The shape with log a − ψ(a) = ``target``, by Newton's method in log a, between ``LEAST`` and ``largest``."""
     shape = min(0.5 / max(target, 1e-12), largest)
@@ -98,26 +110,28 @@ class Levels:
     @classmethod
     def of(cls, levels: GammaFactor | None) -> Levels | None:
         """The levels of a side, or None where its lines do not differ."""
-        return None if levels is None else cls(np.asarray(levels.mean, np.float64), _log_mean(levels))
+        return None if levels is None else cls(*_expected(levels))
 
 
-def _log_mean(levels: GammaFactor) -> Array:
-    return np.asarray(levels.log_mean, np.float64)
+def _expected(levels: GammaFactor) -> tuple[Array, Array]:
+    """E λ and E log λ."""
+    return levels.mean.astype(np.float64, copy=False), levels.log_mean.astype(np.float64, copy=False)
 
 
 def cell_precision(cells: Lines, mine: GammaFactor | None, theirs: Levels | None) -> tuple[Lines, float]:
     """Cells with E[λ_i] E[ρ_j], and Σ ½ (E log λ_i + E log ρ_j) over them, each as often as it counts."""
     if mine is None and theirs is None:
         return cells, 0.0
-    counted = line_counts(cells)
-    precision, log_total = np.ones(len(cells.indices)), 0.0
+    precision, log_total = None, 0.0
     if theirs is not None:
         precision = np.take(theirs.mean, cells.indices)
         logs = np.take(theirs.log_mean, cells.indices)
         log_total += float(np.sum(logs if not cells.weight.size else logs * cells.weight))
     if mine is not None:
-        precision *= np.repeat(np.asarray(mine.mean, np.float64), np.diff(cells.indptr))
-        log_total += float(counted @ _log_mean(mine))
+        mean, log_mean = _expected(mine)
+        own = np.repeat(mean, np.diff(cells.indptr))
+        precision = own if precision is None else precision * own
+        log_total += float(line_counts(cells) @ log_mean)
     return cells._replace(precision=precision), 0.5 * log_total
 
 
@@ -125,15 +139,16 @@ def line_counts(cells: Lines) -> Array:
     """How often the cells of each line count."""
     if not cells.weight.size:
         return np.diff(cells.indptr).astype(np.float64)
-    sums = np.append(0.0, np.cumsum(cells.weight, dtype=np.float64))
-    return sums[cells.indptr[1:]] - sums[cells.indptr[:-1]]
+    sums = np.cumsum(cells.weight, dtype=np.float64)
+    before = np.where(cells.indptr > 0, sums[cells.indptr - 1], 0.0)
+    return np.diff(before)
 
 
 def line_noise(cells: Lines, mine: GammaFactor | None, shape: float) -> LineNoise:
     """What the update of the noise levels of a block needs."""
     if mine is None:
         return NO_NOISE
-    return LineNoise(np.asarray(mine.mean, np.float64), shape + 0.5 * line_counts(cells), shape)
+    return LineNoise(_expected(mine)[0], shape + 0.5 * line_counts(cells), shape)
 
 
 def updated_levels(noise: LineNoise, squares: Array, like: GammaFactor) -> GammaFactor:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from nmar.kernels.spec import Array
 from nmar.models.law import Law
+from nmar.models.noise import balanced
 from nmar.models.pattern_covariates import DesignedPattern
 from nmar.models.predictive import BinTable
 from nmar.models.scaling import LineSums
@@ -57,6 +58,16 @@ def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
         data = law.data.refit(data, info.weights)
     precision = law.data.precision(data)
     return replace(shared, data=data, dispersion=shared.dispersion if precision is None else 1.0 / precision.mean)
+
+
+def balanced_noise(axis: int, state: State) -> State:
+    """The state after a step on the scale that the noise levels of ``axis`` share with σ²."""
+    shared, side = state.shared, state.sides[axis]
+    if shared.noise is None or side.noise is None:
+        return state
+    levels, dispersion = balanced(side.noise, shared.noise.shapes[axis], shared.dispersion)
+    sides = state.with_side(axis, replace(side, noise=levels)).sides
+    return State(sides, replace(shared, dispersion=dispersion))
 
 
 def _learn_shapes(axis: int, state: State, law: Law) -> Shared:

@@ -154,7 +154,7 @@ def _every(posterior: Posterior) -> bool:
 def _closed(linkage: Linkage, rate: Array, every: bool) -> Array:
     """log P(bin) of tables with finitely many bins."""
     assert linkage.size is not None
-    given = linkage.bins, linkage.size, linkage.events, linkage.starts, linkage.tail_shares
+    given = linkage.bins, linkage.size, linkage.events, linkage.starts
     return counts.log_probabilities(rate, *given, every=every)
 
 

@@ -24,7 +24,7 @@ from nmar.posterior.learned_estimator import from_bytes, is_estimator, to_bytes
 from nmar.prob.families import FAMILIES, Family
 
 FORMAT = "nmar-model"
-VERSION = 2  # 2: gamma factors are alpha and beta
+VERSION = 3  # 2: gamma factors are alpha and beta; 3: no trust in the pattern, no tail beside a table
 
 
 Record = TypeVar("Record", bound=type)
@@ -201,4 +201,6 @@ def load(path: str | os.PathLike[str], kind: str = FORMAT, trusted: Collection[s
         raise ValueError(f"path={str(path)!r} holds {header.get('format')!r}, not {kind!r}")
     if header.get("version", 0) > VERSION:
         raise ValueError(f"path={str(path)!r} was written by a newer nmar; upgrade to read it")
+    if header.get("version", 0) < VERSION:
+        raise ValueError(f"path={str(path)!r} was written by an older nmar, whose models had other parts; fit it again")
     return decode(header["tree"], dict(zip(names, stored, strict=True)), registry(), trusted)

@@ -24,7 +24,6 @@ from scipy.special import gammainc, gammaln, logsumexp
 Array = NDArray[Any]
 
 EPSILON = 1e-12  # relative mass that an open sum may leave out (float64)
-WHOLE = np.ones(1)  # shares where there is no tail beside the count
 MOST = 1 << 20  # counts that an open sum may have
 SMALL = 1e-8  # below this rate the first term of each series is exact to double precision
 
@@ -174,7 +173,6 @@ def log_probabilities(
     size: int,
     thinning: float = 1.0,
     starts: tuple[int, ...] | None = None,
-    shares: Array = WHOLE,
     every: bool = False,
 ) -> Array:
     """log P(bin) of the events of cells at these rates Λ, (cells, size).
@@ -183,12 +181,11 @@ def log_probabilities(
     first bin, whose dispersion is that of the data model itself.
     """
     if not every:
-        log_w, _ = log_weights(np.log(rate), kind, size, thinning, starts, shares)
+        log_w, _ = log_weights(np.log(rate), kind, size, thinning, starts)
         return log_w - log_truncation(rate, thinning)[:, None]
     events = thinning * np.asarray(rate, np.float64)
-    log_w = log_weights(np.log(events), kind, size, 1.0, starts, shares)[0] - events[:, None]
-    first = slice(0, len(shares))
-    log_w[:, first] = np.logaddexp(log_w[:, first], np.log(shares) - events[:, None])
+    log_w = log_weights(np.log(events), kind, size, 1.0, starts)[0] - events[:, None]
+    log_w[:, 0] = np.logaddexp(log_w[:, 0], -events)
     return log_w
 
 
@@ -198,7 +195,6 @@ def log_weights(
     size: int,
     thinning: float = 1.0,
     starts: tuple[int, ...] | None = None,
-    shares: Array = WHOLE,
 ) -> tuple[Array, Array]:
     """Log prior weight Σ_{e in bin} g^e (s^e − (s−1)^e)/e! and mean count of every bin.
 
@@ -210,17 +206,12 @@ def log_weights(
     size : number of bins
     thinning : s
     starts : first count of each bin of the kind "tail"; 1, 2, … unless given
-    shares : probabilities of the levels of a tail beside the count; each bin is then as many bins
 
     Returns
     -------
     log_w, mean : (cells, size)
     """
     log_rate = np.asarray(log_rate, np.float64)
-    if len(shares) > 1:
-        log_w, mean = log_weights(log_rate, kind, size // len(shares), thinning, starts)
-        pairs = log_w[:, :, None] + np.log(shares)
-        return pairs.reshape(len(log_rate), -1), np.repeat(mean, len(shares), axis=1)
     if kind == "parity":
         return _parity_bins(log_rate) if thinning == 1.0 else _thinned_parity(log_rate, thinning)
     first = np.arange(1, size + 1) if starts is None else np.array(starts)
@@ -252,10 +243,9 @@ def posterior(
     log_density: Array,
     thinning: float = 1.0,
     starts: tuple[int, ...] | None = None,
-    shares: Array = WHOLE,
 ) -> CountPosterior:
     """q of every bin given its expected log density f (cells, bins); see the module's docstring."""
-    log_w, mean = log_weights(log_rate, kind, log_density.shape[1], thinning, starts, shares)
+    log_w, mean = log_weights(log_rate, kind, log_density.shape[1], thinning, starts)
     terms = log_w + log_density
     log_z = logsumexp(terms, axis=1)
     probability = np.exp(terms - log_z[:, None])

@@ -30,7 +30,7 @@ def objective(linkage: Linkage, family: Family, dispersion: float, stats: Statis
     """
     reduced = _reduce(linkage, family, stats)
     value = value_at(family, reduced, linkage.bin_table(stats.size), dispersion)
-    return value + linkage.log_prior() + linkage.log_allocation(stats.vector("cells"))
+    return value + linkage.log_prior()
 
 
 def update(

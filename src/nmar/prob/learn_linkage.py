@@ -97,7 +97,7 @@ def _refine(profile: _Profile, peak: float, beside: float) -> None:
 
 
 class _Chain:
-    """The objective of a free table over (log dispersion, log phi2(2..levels), log psi(2..tail)), with derivatives.
+    """The objective of a free table over (log dispersion, log phi2(2..levels)), with derivatives.
 
     The logarithm of a bin's dispersion is a sum of some of these numbers: ``design`` says of which.
     """
@@ -105,25 +105,18 @@ class _Chain:
     def __init__(self, linkage: Free, family: Family, stats: Statistics, dispersion: float, learn: bool):
         self.linkage, self.family, self.stats = linkage, family, stats
         self.dispersion, self.own = dispersion, int(learn)
-        level, tail = (part.ravel() for part in np.indices((linkage.levels, linkage.tail)))
-        self.design = np.hstack([
-            np.ones((level.size, self.own)),
-            level[:, None] == np.arange(1, linkage.levels),
-            tail[:, None] == np.arange(1, linkage.tail),
-        ])  # fmt: skip
+        table = np.eye(linkage.levels)[:, 1:]
+        self.design = np.hstack([np.ones((linkage.levels, self.own)), table])
 
     @property
     def start(self) -> Array:
         """Where the linkage and the dispersion stand now."""
-        logs = np.log([self.dispersion]), np.log(self.linkage.spread), np.log(self.linkage.tail_table)
-        return np.concatenate([logs[0][: self.own], logs[1][1:], logs[2][1:]])
+        return np.concatenate([np.log([self.dispersion])[: self.own], np.log(self.linkage.spread)[1:]])
 
-    def split(self, point: Array) -> tuple[float, Array, Array]:
-        """Return the logarithms: of the dispersion, of the table and of the tail, whose first entries are 0."""
+    def split(self, point: Array) -> tuple[float, Array]:
+        """Return the logarithms: of the dispersion, and of the table, whose first entry is 0."""
         log_dispersion = float(point[0]) if self.own else float(np.log(self.dispersion))
-        rest = point[self.own :]
-        table, tail = rest[: self.linkage.levels - 1], rest[self.linkage.levels - 1 :]
-        return log_dispersion, np.append(0.0, table), np.append(0.0, tail)
+        return log_dispersion, np.append(0.0, point[self.own :])
 
     def bins(self, point: Array) -> Array:
         """Return the dispersion of every bin."""
@@ -131,9 +124,9 @@ class _Chain:
 
     def value(self, point: Array) -> float:
         """Return the objective."""
-        log_dispersion, table, tail = self.split(point)
+        log_dispersion, table = self.split(point)
         steps = np.diff(table)
-        prior = self.linkage.strength * float(np.sum(-steps - np.expm1(-steps))) - 0.5 * float(tail @ tail)
+        prior = self.linkage.strength * float(np.sum(-steps - np.expm1(-steps)))
         prior += log_prior_dispersion(self.family, np.exp(log_dispersion))
         return float(self.family.objective(self.stats, self.bins(point)).sum()) + prior
 
@@ -143,15 +136,12 @@ class _Chain:
         first, second = self.family.derivatives(self.stats, x)
         slope, bend = x * first, x * first + x * x * second  # with respect to log x
         gradient, hessian = self.design.T @ slope, self.design.T @ (bend[:, None] * self.design)
-        log_dispersion, table, tail = self.split(point)
+        log_dispersion, table = self.split(point)
         if self.own:
             weight = PRIOR_RATE * np.exp(-log_dispersion)
             gradient[0] += weight - (PRIOR_SHAPE + 1)
             hessian[0, 0] -= weight
         self._add_chain(gradient, hessian, table)
-        last = np.arange(gradient.size - len(tail) + 1, gradient.size)
-        gradient[last] -= tail[1:]
-        hessian[last, last] -= 1.0
         return gradient, hessian
 
     def _add_chain(self, gradient: Array, hessian: Array, table: Array) -> None:
@@ -170,28 +160,18 @@ class _Chain:
 def learn_free(
     linkage: Free, family: Family, dispersion: float, stats: Statistics, learn_dispersion: bool
 ) -> tuple[Linkage, float]:
-    """Maximise jointly over the free table, the tail and the dispersion, by damped Newton steps in their logarithms.
+    """Maximise jointly over the free table and the dispersion, by damped Newton steps in their logarithms.
 
     At the optimum every entry satisfies the quadratic of theory.md, M-steps (Gaussian and Poisson); visiting
     the entries one by one converges to the same point, but takes hundreds of rounds where bins are empty.
     """
-    if linkage.tail > 1:
-        linkage = _learn_shares(linkage, stats)
     chain = _Chain(linkage, family, stats, dispersion, learn_dispersion and family.learns_dispersion)
     found = _climb(chain, chain.start)
     if chain.value(found) <= chain.value(chain.start):
         return linkage, dispersion
-    log_dispersion, table, tail = chain.split(found)
+    log_dispersion, table = chain.split(found)
     better = replace(linkage, values=tuple(np.exp(table).tolist()))
-    if linkage.tail > 1:
-        better = replace(better, tail_values=tuple(np.exp(tail).tolist()))
     return better, float(np.exp(log_dispersion)) if chain.own else dispersion
-
-
-def _learn_shares(linkage: Free, stats: Statistics) -> Free:
-    """P(m) from the cells at each level and one more."""
-    cells = stats.vector("cells").reshape(-1, linkage.tail).sum(axis=0) + 1.0
-    return replace(linkage, tail_parts=tuple((cells / cells.sum()).tolist()))
 
 
 def _climb(chain: _Chain, point: Array) -> Array:
@@ -233,9 +213,7 @@ def learn_mean(linkage: Linkage, dispersion: float, stats: Statistics) -> Linkag
     """Maximise over the location table, delta(n) or phi1(n), at a given table phi2(n) and variance."""
     scale, shift = linkage.mean_tables(stats.size)
     variance = dispersion * linkage.bin_table(stats.size)
-    pairs = stats.vectors / variance
-    cells, y, _, y_mu, mu, mu2 = pairs.reshape(len(pairs), -1, len(linkage.tail_table)).sum(axis=2)
-    scale, shift = scale[:: len(linkage.tail_table)], shift[:: len(linkage.tail_table)]
+    cells, y, _, y_mu, mu, mu2 = stats.vectors / variance
     if linkage.mean == "shift" and linkage.shift_width is not None:
         weight = _fold(cells, linkage.levels)[1:]
         target = _fold(y - scale * mu, linkage.levels)[1:]

@@ -155,7 +155,7 @@ def check(model: Any, cells: Any, train: Any = None, *, replicates: int = 100, r
     least to the most likely observed cells, by the regression of :func:`nmar.missingness_test`; after a fit that models
     it there should be no trend. *Rows*, *columns*: the mean and standard deviation of the number of observed cells of a
     line, the share of lines without any, and the largest, in patterns that are drawn anew (Gopalan, Hofman and Blei's
-    check). A model with ``trust`` below 1 believes the pattern in part only and need not reproduce it.
+    check).
 
     Examples
     --------

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from statistics import median_low
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,36 +12,41 @@ import numpy as np
 from nmar.data.cells import Cells
 from nmar.fit.loop.finish import Fitted
 from nmar.fit.options import Options
-from nmar.prob.linkage import linkage
 from nmar.report.gains import Gain, Judges
-from nmar.report.names import base, line, setting
-from nmar.report.notes import KINDS
+from nmar.report.names import line
+from nmar.report.notes import KINDS, MODELLED
 from nmar.report.paired import PairedTest, paired_test
 from nmar.report.scoring import Scores
 from nmar.report.text import table
 from nmar.report.verdict import Verdict, verdict
 
-__all__ = ["BLIND", "TAIL", "TWO_STAGE", "Comparison", "Entry", "Key", "Row", "Setting", "Summary"]
+__all__ = [
+    "SHUFFLED",
+    "TAIL",
+    "TASTE",
+    "TWO_STAGE",
+    "Comparison",
+    "Entry",
+    "Key",
+    "Row",
+    "Setting",
+    "Summary",
+]
 
-TAIL, BLIND, TWO_STAGE = "tail", "blind", "two-stage"
+SHUFFLED, TAIL, TASTE, TWO_STAGE = "shuffled", "tail", "taste", "two-stage"
 
 
 class Key(NamedTuple):
-    """Which fit; ``control`` is "" for a model itself, or the kind of control: "tail", "blind"."""
+    """Which fit; ``control`` is "" for a model itself, or its control, "tail" or "shuffled"."""
 
     data: str
     linkage: str
     control: str = ""
 
     @property
-    def coupled(self) -> Key:
-        """The model that this is a control of, or itself."""
-        return self._replace(control="")
-
-    @property
     def kind(self) -> str:
-        """ "ignorable", "two-stage", "coupled", "tail" or "blind"."""
-        return self.control or (self.linkage if self.linkage in ("ignorable", TWO_STAGE) else "coupled")
+        """ "ignorable", "taste", "two-stage", "coupled", "tail" or "shuffled"."""
+        return self.control or (self.linkage if self.linkage in ("ignorable", TASTE, TWO_STAGE) else "coupled")
 
     def __str__(self) -> str:
         return f"{self.data} {self.linkage}" + (f" ({self.control})" if self.control else "")
@@ -55,11 +59,6 @@ class Entry:
     fitted: Fitted
     scores: Scores
     seconds: float
-
-    @property
-    def trust(self) -> float:
-        """ω of the fit."""
-        return float(self.fitted.posterior.law.trust)
 
     @property
     def thinning(self) -> float:
@@ -110,22 +109,19 @@ class Row:
 
     data: str
     linkage: str
-    control: str  # "", "tail" or "blind"
-    name: str  # as tables show it, with the s and ω that were used
-    thinning: float  # s, the mean over seeds where it was chosen
-    trust: float  # ω, likewise
+    control: str  # "", "tail" or "shuffled"
+    name: str  # as tables show it
+    thinning: float  # s
     log_likelihood: float  # predictive
     se: float
     plugin: float  # plug-in log likelihood, the paper's L_NM
     gain: float | None  # over ignorable
     gain_se: float | None
-    gain_over_tail: float | None  # over the tail-only control of the same linkage
-    gain_over_tail_se: float | None
+    gain_over_own: float | None  # over the control of the same model: tail-only, or shuffled choices
+    gain_over_own_se: float | None
     gain_over_two_stage: float | None
     gain_over_two_stage_se: float | None
-    gain_over_blind: float | None  # over the blind control of the same linkage
-    gain_over_blind_se: float | None
-    gain_over_control: float | None  # over the best control of any linkage: the gain that counts
+    gain_over_control: float | None  # over the best of all its controls: the gain that counts
     gain_over_control_se: float | None
     best_control: str | None  # its name
     rmse: float
@@ -135,7 +131,7 @@ class Row:
 
     @property
     def kind(self) -> str:
-        """ "ignorable", "two-stage", "coupled", "tail" or "blind"."""
+        """ "ignorable", "taste", "two-stage", "coupled", "tail" or "shuffled"."""
         return Key(self.data, self.linkage, self.control).kind
 
 
@@ -180,36 +176,38 @@ class Comparison:
         """Keys from the highest to the lowest mean log likelihood."""
         return sorted(keys, key=lambda key: -self._means[key])
 
-    def best_control(self, data: str) -> Key | None:
-        """The best of the tail-only and blind controls and the two-stage baseline of a data model."""
-        found = self.ranked([k for k in self.entries if k.data == data and k.kind in (TAIL, BLIND, TWO_STAGE)])
-        return found[0] if found else None
+    def modelled(self, data: str) -> list[Key]:
+        """The models of a data model in which what is missing tells about the values, the best one first."""
+        return self.ranked([key for key in self.entries if key.data == data and key.kind in MODELLED])
 
-    def blinded(self, key: Key) -> bool:
-        """Whether a model given a choice trusts the pattern not at all: it is the blind control then."""
-        return key.kind == "coupled" and all(entry.trust == 0.0 for entry in self.entries[key])
+    def controls(self, model: Key) -> list[Key]:
+        """What a model is judged against, the best one first.
+
+        The ignorable model, the tail-only controls and the two-stage baseline; taste also against its shuffled control.
+        """
+        kinds = ("ignorable", TAIL, TWO_STAGE) + ((SHUFFLED,) if model.kind == TASTE else ())
+        return self.ranked([key for key in self.entries if key.data == model.data and key.kind in kinds])
+
+    def best_control(self, model: Key) -> Key:
+        """The best of the controls of a model: the gain over it is the one that counts."""
+        return self.controls(model)[0]
+
+    @staticmethod
+    def own_control(model: Key) -> Key:
+        """The same model with nothing to learn from what is missing, whether it was fitted or not."""
+        return model._replace(control=SHUFFLED if model.kind == TASTE else TAIL)
 
     def name(self, key: Key) -> str:
-        """How tables call a fit: "free, s = 8, ω = 0.6", "free, s = 8 (blind)"."""
-        found = self.entries[key]
-        if key.kind in ("ignorable", TWO_STAGE):
-            return key.linkage
-        text = base(linkage(self.options[key].linkage)) + setting("s", [e.thinning for e in found])
-        return f"{text} ({key.control})" if key.control else text + setting("ω", [e.trust for e in found])
+        """How tables call a fit: "free, s = 8", "free, s = 8 (tail)"."""
+        return f"{key.linkage} ({key.control})" if key.control else key.linkage
 
     def plain(self, key: Key) -> str:
-        """The same in plain words, with the name in brackets: "noise by row and column [free, s = 8 (blind)]"."""
+        """The same in plain words, with the name in brackets: "heavier tails everywhere [free (tail)]"."""
         return f"{KINDS[key.kind].plain} [{self.name(key)}]"
 
     def line(self, key: Key) -> str:
-        """The line of Python that fits this model to all cells, with what was chosen in the middle of the seeds."""
-        told, found = self.options[key], self.entries[key]
-        link = told.linkage
-        if not isinstance(link, str) and link.thinning == "auto":
-            told = replace(told, linkage=link.thinned(median_low(e.thinning for e in found)))
-        if told.trust == "auto":
-            told = replace(told, trust=median_low(e.trust for e in found))
-        return line(told)
+        """The line of Python that fits this model to all cells."""
+        return line(self.options[key])
 
     def _row(self, key: Key) -> Row:
         found = self.entries[key]
@@ -218,8 +216,7 @@ class Comparison:
         return Row(
             *key,
             name=self.name(key),
-            thinning=float(np.mean([e.thinning for e in found])),
-            trust=float(np.mean([e.trust for e in found])),
+            thinning=found[0].thinning,
             log_likelihood=overall.mean,
             se=overall.se,
             plugin=float(np.mean([e.scores.plugin.mean() for e in found])),
@@ -231,14 +228,13 @@ class Comparison:
         )
 
     def _gains(self, key: Key) -> dict[str, Any]:
-        """Gains of one row by name; over controls for coupled models only."""
-        best = self.best_control(key.data) if key.kind == "coupled" else None
-        others = {"gain": Key(key.data, "ignorable")}
-        others |= {"gain_over_tail": key._replace(control=TAIL), "gain_over_blind": key._replace(control=BLIND)}
+        """Gains of one row by name; over controls where the missingness is modelled."""
+        best = self.best_control(key) if key.kind in MODELLED else None
+        others = {"gain": Key(key.data, "ignorable"), "gain_over_own": self.own_control(key)}
         others |= {"gain_over_two_stage": Key(key.data, TWO_STAGE), "gain_over_control": best or key}
         found: dict[str, Any] = {"best_control": None if best is None else self.name(best)}
         for name, other in others.items():
-            asked = other in self.entries and other != key and (name == "gain" or key.kind == "coupled")
+            asked = other in self.entries and other != key and (name == "gain" or key.kind in MODELLED)
             gain = self.difference(key, other) if asked else None
             found |= {name: gain.mean if gain else None, f"{name}_se": gain.se if gain else None}
         return found
@@ -253,7 +249,7 @@ class Comparison:
         return verdict(self)
 
     def paired_test(self, data: str | None = None) -> PairedTest:
-        """The best coupled model of a data model (the first unless named) against the best of its controls."""
+        """The best model of the missingness (of the first data model, unless named) against its best control."""
         return paired_test(self, data)
 
     def text(self, color: bool = False) -> str:

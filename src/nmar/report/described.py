@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nmar.posterior.posterior import Posterior
 from nmar.report.curves import posterior_of
 from nmar.report.document import Fact
-from nmar.report.names import setting
+from nmar.report.names import thinned_by
 from nmar.report.notes import KINDS, ZIGZAG
 
 __all__ = ["Group", "groups", "kind_of", "linkage_words", "model_facts"]
@@ -25,16 +25,17 @@ NEGLIGIBLE = 0.01  # share of the largest factor below which one is left out
 MOST = 12  # factors shown
 
 
-def kind_of(known: Posterior) -> str:
-    """ "coupled", "blind", "tail", "two-stage" or "ignorable"."""
+def kind_of(model: Any) -> str:
+    """ "coupled", "tail", "two-stage", "taste", "shuffled" or "ignorable"."""
+    known = posterior_of(model)
     linkage = known.state.shared.linkage
     if linkage.bins == "known":
         return "two-stage"
-    if not linkage.couples:
+    if linkage.couples:
+        return "tail" if known.law.control else "coupled"
+    if known.law.taste is None:
         return "ignorable"
-    if known.law.control:
-        return "tail"
-    return "blind" if known.law.trust == 0.0 else "coupled"
+    return "shuffled" if getattr(model, "control", False) == "shuffled" else "taste"
 
 
 def model_facts(model: Any) -> list[Fact]:
@@ -45,6 +46,7 @@ def model_facts(model: Any) -> list[Fact]:
         Fact("rows × columns", f"{len(known.rows):,} × {len(known.cols):,}"),
         Fact("family", law.family.name.replace("_", " ")),
         Fact("linkage", shared.linkage.name, _settings(known)),
+        *([] if law.taste is None else [Fact("mechanism", "taste", KINDS["taste"].plain)]),
         Fact("dispersion", f"{known.dispersion:.4g}"),
         Fact("pattern components", str(law.pattern.factors)),
     ]
@@ -55,24 +57,19 @@ def model_facts(model: Any) -> list[Fact]:
 
 
 def _settings(known: Posterior) -> str:
-    """c, s, ω and whether it is a control, where they are not the usual ones."""
-    linkage, kind = known.state.shared.linkage, kind_of(known)
+    """c, s and whether it is a control, where they are not the usual ones."""
+    linkage = known.state.shared.linkage
     c = getattr(linkage, "c", None)
-    found = (f", c = {c:.3g}" if c is not None else "") + setting("s", [linkage.events])
-    if len(linkage.tail_table) > 1:
-        found += ", a tail beside it"
-    if kind == "tail":
+    found = (f", c = {c:.3g}" if c is not None else "") + thinned_by(linkage)
+    if known.law.control:
         found += ", tail-only control"
-    elif kind == "blind":
-        found += ", blind"
-    elif kind == "coupled":
-        found += setting("ω", [known.law.trust])
     return found.removeprefix(", ")
 
 
-def linkage_words(known: Posterior) -> str:
+def linkage_words(model: Any) -> str:
     """What the linkage does, in a sentence or two."""
-    kind, linkage = kind_of(known), known.state.shared.linkage
+    kind, known = kind_of(model), posterior_of(model)
+    linkage = known.state.shared.linkage
     if kind == "ignorable" and known.state.shared.noise is not None:
         return "Rows and columns have noise of their own. Which cells are missing has no say in the values."
     if kind != "coupled":

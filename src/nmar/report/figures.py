@@ -36,8 +36,8 @@ ROLES = {
     "c7": "#c2255c",
     "c8": "#5c940d",
 }
-BASELINES = {"ignorable": "c3", "two-stage": "c5"}
-CONTROLS = {"(blind)": "c4", "(tail)": "c7"}  # the end of a control's name
+BASELINES = {"ignorable": "c3", "taste": "c4", "two-stage": "c5"}
+CONTROLS = {"(tail)": "c7", "(shuffled)": "c6"}  # the end of a control's name
 SERIES = ("c1", "c2", "c8")
 STYLE = {
     "axes.edgecolor": ROLES["muted"],

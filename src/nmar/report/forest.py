@@ -12,14 +12,14 @@ from math import floor, log10
 from typing import TYPE_CHECKING
 
 from nmar.report.gains import Gain
-from nmar.report.notes import KINDS
+from nmar.report.notes import KINDS, MODELLED
 from nmar.report.text import signed
 
 if TYPE_CHECKING:
     from nmar.report.comparison import Comparison
 
-ROLES = {"coupled": "c1", "ignorable": "c3", "blind": "c4", "two-stage": "c5", "tail": "c7"}
-FARTHEST = 4.0  # times the reach of the coupled models: what is worse is marked at the edge
+ROLES = {"coupled": "c1", "taste": "c4", "ignorable": "c3", "two-stage": "c5", "tail": "c7", "shuffled": "c6"}
+FARTHEST = 4.0  # times the reach of the models of the missingness: what is worse is marked at the edge
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Mark:
 
 
 def forest(result: Comparison) -> str:
-    """One plot per data model: differences from its best control with two standard errors each way."""
+    """One plot per data model: differences from the best control of its best model, two standard errors each way."""
     models = list(dict.fromkeys(key.data for key in result.entries))
     drawn = []
     for model in models:
@@ -51,11 +51,12 @@ def forest(result: Comparison) -> str:
 
 
 def _marks(result: Comparison, model: str) -> list[Mark]:
-    best = result.best_control(model)
-    if best is None:
+    modelled = result.modelled(model)
+    if not modelled:
         return []
+    best = result.best_control(modelled[0])
     keys = [key for key in result.entries if key.data == model]
-    order = ("coupled", "blind", "two-stage", "tail", "ignorable")
+    order = ("taste", "coupled", "two-stage", "tail", "shuffled", "ignorable")
     keys.sort(key=lambda key: order.index(key.kind))
     return [Mark(result.name(key), key.kind, None if key == best else result.difference(key, best)) for key in keys]
 
@@ -76,9 +77,9 @@ def _plot(marks: Sequence[Mark]) -> str:
 
 
 def limits(marks: Sequence[Mark]) -> tuple[float, float]:
-    """The range of the axis: all intervals, unless that would hide those of the coupled models."""
+    """The range of the axis: all intervals, unless that would hide those of the models of the missingness."""
     ends = [end for mark in marks for end in mark.ends]
-    reach = FARTHEST * max([abs(e) for m in marks if m.kind == "coupled" for e in m.ends], default=0.0)
+    reach = FARTHEST * max([abs(e) for m in marks if m.kind in MODELLED for e in m.ends], default=0.0)
     low, high = min(ends), max(ends)
     if reach > 0:
         low, high = max(low, -reach), min(high, reach)

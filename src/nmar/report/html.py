@@ -37,7 +37,7 @@ def comparison_page(result: Comparison) -> str:
 
 
 def _against(result: Comparison) -> str:
-    """Coupled models against the controls: plot, what each control would mean, and the table."""
+    """Models of the missingness against the controls: plot, what each would mean, and the table."""
     if all(row.best_control is None for row in result.rows):
         return ""
     fitted = {row.kind for row in result.rows}
@@ -111,9 +111,9 @@ def _methods() -> str:
 def _comparison_figures(result: Comparison) -> list[Figure]:
     """Figures of the best data model from the first seed's fits: all models, and the best control."""
     model, cells = result.best().data, result.test_cells[0]
-    used = result.best_control(model)
+    used = result.best_control((result.modelled(model) or [Key(model, "ignorable")])[0])
     first = {k: v[0] for k, v in result.entries.items() if k.data == model and (not k.control or k == used)}
-    coupled = {k: e for k, e in first.items() if k.kind in ("coupled", "blind")}
+    coupled = {k: e for k, e in first.items() if k.kind == "coupled"}
     base = first[Key(model, "ignorable")].fitted.posterior
     found: list[Figure] = []
     if coupled:

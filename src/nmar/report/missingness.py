@@ -81,7 +81,8 @@ class MissingnessTest:
     bins : residual variance in equal-sized bins of P(observed)
     n_test : cells tested, each held out once
     folds : fits that they were held out from, one for each fold that was tested
-    paired : the coupled model against the best of its controls on held-out cells, if asked for (``paired=True``)
+    paired : the best model of the missingness against its best control on held-out cells, if asked for
+        (``paired=True``)
     """
 
     statistic: float
@@ -180,8 +181,9 @@ def missingness_test(
     folds : parts into which the cells are dealt; at least 2
     tested : how many of them are held out and tested, each with a fit of its own; None: three, or all of fewer. More
         find weaker links, and also what little is wrong with the variances that the model expects
-    paired : also fit the coupled model and its three controls, to as many splits, and test the one against the best of
-        the others on held-out cells (:func:`nmar.compare`): what modelling it is worth. Slow, and weak on small tables
+    paired : also fit the models of the missingness and their controls, to as many splits, and test the best of the ones
+        against the best of the others on held-out cells (:func:`nmar.compare`): what modelling it is worth. Slow, and
+        weak on small tables
     valid : share of the cells on which a fit is stopped; 0: it runs until its bound settles
     max_iter, n_jobs, backend, verbose : as in :class:`nmar.CCPF`
 
@@ -222,6 +224,7 @@ def missingness_test(
     options = Options.of(
         data=Factorization(rank),
         linkage="ignorable",
+        noise="constant",  # what noise by row and column would take up is part of what is tested for
         factors=factors,
         n_jobs=n_jobs,
         backend=backend,
@@ -253,7 +256,7 @@ def missingness_test(
 
 
 def against_controls(cells: Cells, options: Options, splits: int, seed: int, verbose: int) -> PairedTest:
-    """The coupled model of a plain fit and its controls, fitted with the settings of the test and compared."""
+    """Models of the missingness and their controls, fitted with the settings of the test and compared."""
     common: dict[str, Any] = {"factors": options.factors, "n_jobs": options.n_jobs, "backend": options.backend}
     common |= {"max_iter": options.stop.max_iter, "verbose": verbose}
     return compare(cells, options.data, seeds=splits, seed=seed, **common).paired_test()

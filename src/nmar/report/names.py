@@ -49,9 +49,7 @@ def _count(rest: list[str], default: int) -> int:
 
 
 def linkage_named(text: str, argument: str = "linkage") -> Linkage:
-    """A linkage from "free", "linear:0.3" (fixed c), "free+shift" (location linkage), "free+tail" (a tail of two levels
-    beside the coupling) or "free,s=8" (thinning).
-    """
+    """A linkage from "free", "linear:0.3" (fixed c), "free+shift" (location linkage) or "free,s=8" (thinning)."""
     from nmar.prob.linkage import LINKAGES, Curve
 
     front, _, events = text.partition(",")
@@ -61,7 +59,7 @@ def linkage_named(text: str, argument: str = "linkage") -> Linkage:
         raise ValueError(
             f"{argument} {text!r}; use one of {', '.join(LINKAGES)}, with :C to fix c and ,s=8 for thinned counts"
         )
-    settings = _extras(extras, name, f"{argument} {text!r}")
+    settings: dict[str, Any] = {"mean": extras[-1]} if extras else {}  # +shift, +scale
     if c:
         if not issubclass(LINKAGES[name], Curve):
             raise ValueError(f"{argument} {text!r}: the {name} linkage has no parameter c")
@@ -71,21 +69,11 @@ def linkage_named(text: str, argument: str = "linkage") -> Linkage:
     return LINKAGES[name](**settings)
 
 
-def _extras(extras: list[str], name: str, where: str) -> dict[str, Any]:
-    """What stands behind the name: +shift, +scale, +tail."""
-    found: dict[str, Any] = {}
-    for extra in extras:
-        if extra == "tail" and name != "free":
-            raise ValueError(f"{where}: only the free linkage has a tail beside the coupling")
-        found.update({"tail": 2} if extra == "tail" else {"mean": extra})
-    return found
-
-
-def _thinning(text: str, where: str) -> Any:
+def _thinning(text: str, where: str) -> float:
     name, _, value = (part.strip() for part in text.partition("="))
     if name != "s":
-        raise ValueError(f"{where}: {text.strip()!r} is not understood; write s=8, or s=auto")
-    return value if value == "auto" else _number(value, "s", where)
+        raise ValueError(f"{where}: {text.strip()!r} is not understood; write s=8")
+    return _number(value, "s", where)
 
 
 def _number(text: str, name: str, where: str) -> float:
@@ -98,27 +86,16 @@ def _number(text: str, name: str, where: str) -> float:
 # --- labels -------------------------------------------------------------------------------------------------
 
 
-def label(one: Linkage, trust: float | str = 1.0) -> str:
-    """A short name: "free", "linear(c=0.3)", "free+shift", "free, s = 8, ω = 0.6"."""
-    return base(one) + setting("s", [one.thinning]) + setting("ω", [trust])
-
-
-def base(one: Linkage) -> str:
-    """The name without s and ω."""
+def label(one: Linkage) -> str:
+    """A short name: "free", "linear(c=0.3)", "free+shift", "free, s = 8"."""
     c = getattr(one, "c", None)
     fixed = f"(c={c:g})" if c is not None else ""
-    tail = "+tail" if len(one.tail_table) > 1 else ""
-    return f"{one.name}{fixed}" + (f"+{one.mean}" if one.mean else "") + tail
+    return f"{one.name}{fixed}" + (f"+{one.mean}" if one.mean else "") + thinned_by(one)
 
 
-def setting(name: str, values: list[Any]) -> str:
-    """ ", s = 8", or nothing where all are 1; fits of several seeds may have chosen differently: ", s = 4–8"."""
-    if "auto" in values:
-        return f", {name} auto"
-    low, high = f"{min(values):.2g}", f"{max(values):.2g}"
-    if low == high == "1":
-        return ""
-    return f", {name} = {low}" + (f"–{high}" if high != low else "")
+def thinned_by(one: Linkage) -> str:
+    """ ", s = 8", or nothing where counts are not thinned."""
+    return "" if one.events == 1.0 else f", s = {one.events:.2g}"
 
 
 # --- Python -------------------------------------------------------------------------------------------------
@@ -131,10 +108,13 @@ def line(options: Options) -> str:
         told.append(f"pattern={call(options.pattern)}")
     elif options.factors != 10:
         told.append(f"factors={options.factors}")
+    if options.mechanism != "none":
+        told.append(f"mechanism={_written(options.mechanism)}")
     if options.control:
         told.append(f"control={_written(options.control)}")
-    if options.trust != 1.0:
-        told.append(f"trust={_written(options.trust)}")
+    if options.starts != 1 and options.linkage != "two-stage" and options.link.learned and options.link.couples:
+        told.append(f"starts={_written(options.starts)}")
+    told += [f"{name}={_written(value)}" for name in ("noise", "tail") if (value := getattr(options, name)) is not None]
     return f"nmar.CCPF({', '.join(told)}).fit(cells)"
 
 

@@ -23,20 +23,28 @@ KINDS = {
         "How far a value may stray depends on how its cell came to be observed: a latent count links the two.",
         "Which cells are missing tells something about the values.",
     ),
-    "blind": Kind(
-        "noise by row and column",
-        "Noise by row and column, not because of what is missing",
-        "blind control",
-        "The same model, starts and sweeps, but every row and column seems observed equally often, so that the values"
-        " alone shape its factors.",
-        "Rows and columns differ in noise, but not because of what is missing.",
+    "taste": Kind(
+        "choices describe values",
+        "What rows and columns choose tells about their values",
+        'mechanism "taste"',
+        "The pattern of what is observed is fitted first; its factors then describe the rows and columns, as covariates"
+        " do, and the means of the values depend on them.",
+        "What a row or a column chooses tells something about its values.",
+    ),
+    "shuffled": Kind(
+        "choices of others",
+        "Choices of other rows and columns, at random",
+        "shuffled control",
+        "The same model, but every row and column has the choices of another one, drawn at random, so that they tell"
+        " nothing about it.",
+        "Choices that mean nothing do as well, so that those of a row or a column tell nothing about its values.",
     ),
     "two-stage": Kind(
         "noise by chance of being observed",
         "Noise by the chance of being observed",
         "two-stage baseline",
-        "The pattern is fitted alone until its bound settles; then a Gaussian whose log variance is a quadratic in"
-        " log E[Λ]. Gaussian models only.",
+        "The pattern is fitted alone until its bound settles; then a model of the values, whose log variance is a"
+        " quadratic in log E[Λ]. Gaussian models only.",
         "The spread depends on P(observed), which is evidence that what is missing is linked to it; but a latent count"
         " is not needed.",
     ),
@@ -44,18 +52,20 @@ KINDS = {
         "heavier tails everywhere",
         "Heavier tails everywhere, whatever is missing",
         "tail-only control",
-        "Outliers are more common than the ignorable model allows, in all cells alike: the same family and linkage, but"
-        " one rate of counts for all cells, so that it knows nothing of which are missing.",
-        "Values have a heavier tail than the ignorable model allows, whatever is missing.",
+        "The same family and linkage as the coupled model, but one rate of counts for all cells, so that it knows"
+        " nothing of which are missing: a heavier tail, in all cells alike.",
+        "Outliers are more common than the ignorable model allows, whatever is missing.",
     ),
     "ignorable": Kind(
         "missingness ignored",
         "Missingness ignored",
         "ignorable model",
         "The values by themselves, as if cells were missing at random: what most methods do.",
-        "Neither the missingness nor unequal noise is worth a model here.",
+        "The missingness is not worth a model here.",
     ),
 }
+
+MODELLED = ("coupled", "taste")  # kinds of models in which what is missing tells about the values
 
 # what ± is where a mean over the cells of one table is printed
 ERROR = "± is one standard error; it allows for errors that go together within rows and within columns"
@@ -68,11 +78,12 @@ METHODS = (
     ),
     (
         "The gain that counts",
-        "A coupled model can beat the ignorable one without any tie between values and missingness: by a heavier tail,"
-        " or because its counts describe rows and columns of unequal noise. Modelling the missingness helps where a"
-        " coupled model beats the best of the three controls (noise by row and column, noise by chance of being"
-        " observed, heavier tails everywhere). Where it does not, the best control is recommended: it is a good"
-        " heteroscedastic model in its own right.",
+        "Gaussian models have noise by row and column, so that unequal noise is no gain of any of them (not where"
+        " noise='constant' was asked for, or the linkage moves the mean). The ignorable model has a heavy tail as well."
+        " Modelling the missingness helps where a model of it (coupled, or choices that describe values) beats the best"
+        " of its controls: missingness ignored, noise by chance of being observed, heavier tails everywhere and, for"
+        " choices, those of other rows and columns. Where it does not, a control is recommended, if it beats the"
+        " ignorable model, or else the ignorable model.",
     ),
     (
         "Log likelihood",
@@ -91,13 +102,12 @@ METHODS = (
     ),
     (
         "The verdict",
-        "Each test is at 5 %, shared among the linkages that were tried, with fewer degrees of freedom where the error"
-        " rests on few seeds that disagree.",
+        "Each test is at 5 %, shared among the models of the missingness that were tried, with fewer degrees of freedom"
+        " where the error rests on few seeds that disagree.",
     ),
     (
-        "s and ω",
-        "s: events for each recorded one (thinned counts); 1 is the paper's model. ω: how far the pattern is believed,"
-        " from 0, which is the blind control, to 1. Both are shown where they are not 1.",
+        "s",
+        "Events for each recorded one (thinned counts). 1 is the paper's model, and s is shown where it is another.",
     ),
     (
         "P(observed)",

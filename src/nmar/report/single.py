@@ -35,11 +35,11 @@ def model_page(
     columns : names of the columns ``row``, ``col`` and ``value`` of the user's tables, where known
     """
     known = curves.posterior_of(model)
-    kind = KINDS[kind_of(known)]
+    kind = KINDS[kind_of(model)]
     found = None if cells is None or not len(cells) else curves.calibration(model, cells)
     parts = [
         f'<section class="verdict" aria-label="summary"><p><strong>{escape(kind.full)}</strong>'
-        f' <span class="technical">[{kind.technical}]</span></p><p>{escape(linkage_words(known))}</p></section>',
+        f' <span class="technical">[{kind.technical}]</span></p><p>{escape(linkage_words(model))}</p></section>',
         facts(model_facts(model)),
         _judged(known, cells, found),
         _members(model),

@@ -34,20 +34,19 @@ def comparison_table(result: Comparison) -> str:
 
 
 def control_table(result: Comparison) -> str:
-    """The coupled models against each control and against the best of them."""
-    over = [f"over {KINDS[kind].plain} [{kind}]" for kind in ("blind", "two-stage", "tail")]
-    heads = ["missingness modelled [linkage]", "over the best control", "best control", *over]
+    """The models of the missingness against each control and against the best of them."""
+    over = [f"over {KINDS['two-stage'].plain} [two-stage]", "over its own control [tail, shuffled]"]
+    heads = ["model of the missingness", "over the best control", "best control", *over]
     lines = []
     for row in (r for r in result.rows if r.best_control is not None):
         values = (
             f"<strong>{_gain(row.gain_over_control, row.gain_over_control_se)}</strong>",
             escape(row.best_control or ""),
-            _gain(row.gain_over_blind, row.gain_over_blind_se),
             _gain(row.gain_over_two_stage, row.gain_over_two_stage_se),
-            _gain(row.gain_over_tail, row.gain_over_tail_se),
+            _gain(row.gain_over_own, row.gain_over_own_se),
         )
-        lines.append((row.data, "", escape(row.name), values))
-    return _table("Coupled models against each control", heads, lines)
+        lines.append((row.data, "", named(row.kind, row.name), values))
+    return _table("Models of the missingness against each control", heads, lines)
 
 
 def named(kind: str, name: str) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80  # what a terminal has at least; plug-in scores, sweeps and reasons to stop are in ``frame()``
 HEADS = ("model", "log lik.", "± se", "vs ignorable", "RMSE", "seconds")
-AGAINST = ("coupled model", "control", "coupled − control", "")
+AGAINST = ("missingness modelled", "control", "model − control", "")
 FOOT = "Nats per held-out cell, higher is better; ± one standard error, differences paired by cell. ★ best."
 
 
@@ -41,30 +41,27 @@ def cells_of(row: Row) -> tuple[str, ...]:
 
 
 def against_of(row: Row) -> list[tuple[str, ...]]:
-    """A coupled row against each of its controls, the best of which counts."""
-    best = (row.gain_over_control, row.gain_over_control_se)
+    """A model of the missingness against the best of its controls, which counts, its own and the two-stage baseline."""
+    own = f"{row.linkage} ({'shuffled' if row.kind == 'taste' else 'tail'})"
     gains = {
-        "tail": (row.gain_over_tail, row.gain_over_tail_se),
+        row.best_control or "": (row.gain_over_control, row.gain_over_control_se),
+        own: (row.gain_over_own, row.gain_over_own_se),
         "two-stage": (row.gain_over_two_stage, row.gain_over_two_stage_se),
-        "blind": (row.gain_over_blind, row.gain_over_blind_se),
     }
-    lines: list[tuple[str, ...]] = [
-        (row.name, name, gain(*found), "counts" if found == best else "")
+    return [
+        (row.name, name, gain(*found), "counts" if name == row.best_control else "")
         for name, found in gains.items()
         if found[0] is not None
     ]
-    if lines and not any(line[-1] for line in lines):  # the best control is that of another linkage
-        lines.append((row.name, row.best_control or "", gain(*best), "counts"))
-    return lines
 
 
 def table(result: Comparison, color: bool = False, width: int = WIDTH) -> str:
-    """Two rich tables as text: the fits, the best one marked, and the coupled models against their controls."""
+    """Two rich tables as text: the fits, the best one marked, and models of the missingness against their controls."""
     from rich.markup import escape as plain
 
     best = result.best()
     models = list(dict.fromkeys(row.data for row in result.rows))
-    fits, controls = _grid(HEADS, plain(_title(result))), _grid(AGAINST, "Coupled − control")
+    fits, controls = _grid(HEADS, plain(_title(result))), _grid(AGAINST, "What the missingness adds")
     for model in models:
         rows = [row for row in result.rows if row.data == model]
         judged = [row for row in rows if row.best_control is not None]
@@ -96,7 +93,13 @@ def wrapped(text: str, width: int = WIDTH) -> str:
 
 def _legend(result: Comparison) -> list[str]:
     """What the names of the controls mean, in plain words."""
-    shown = {"ignorable": "ignorable", "two-stage": "two-stage", "tail": "(tail)", "blind": "(blind)"}
+    shown = {
+        "ignorable": "ignorable",
+        "taste": "taste",
+        "two-stage": "two-stage",
+        "tail": "(tail)",
+        "shuffled": "(shuffled)",
+    }
     kinds = {row.kind for row in result.rows}
     return [f"{name}: {KINDS[kind].full}." for kind, name in shown.items() if kind in kinds]
 

@@ -96,7 +96,7 @@ def finish(job: Job, law: Law, observed: Observed, progress: Progress, how: How)
         state = now.state.on_host()
         value = _score(Posterior(law, state, job.cells.rows, job.cells.cols), job.valid)
         now = replace(now, trace=replace(now.trace, valid=(*now.trace.valid, value)))
-        better = job.keeps_best and value > now.best_score
+        better = value > now.best_score
         return replace(now, best=state.bare().copy(), best_score=value) if better else now
 
     def tell(now: Progress) -> None:

@@ -20,7 +20,7 @@ from nmar.models.bound import bound
 from nmar.models.context import Context
 from nmar.models.half_sweep import half_sweep
 from nmar.models.scaling import EXACT, Scaling
-from nmar.models.shared import Info, update_shared
+from nmar.models.shared import Info, balanced_noise, update_shared
 from nmar.models.state import State, map_arrays
 from nmar.models.views import tabulated
 from nmar.prob.arrays import on_host
@@ -140,7 +140,6 @@ class Progress:
     best_score: float = float("-inf")
     seed: Any = None
     settings: tuple[tuple[str, Any], ...] = ()  # of the options, where they were left open
-    sweeps: int | None = None  # how many were found best on cells set aside
 
     def placed(self, kernels: Kernels) -> Progress:
         """The run with what sweeps read where a backend keeps it."""
@@ -191,7 +190,7 @@ def sweep_batch(state: State, memory: Memory, context: Context, part: BatchStep)
         data = blend_numbers(state.shared.data, shared.data, weight)
         effects = blend_effects(state.shared.effects, shared.effects, 1.0 if leads else part.step, weight)
         new = State(state.sides, replace(shared, data=data, effects=effects))
-        state = law.settled(axis, new, state.shared, context.kernels)
+        state = balanced_noise(axis, law.settled(axis, new, state.shared, context.kernels))
     return state, replace(memory, steps=memory.steps + 1), first
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from nmar.fit.loop.run import Trace
 
@@ -18,7 +18,6 @@ class StopRule:
     patience : sweeps the validation log likelihood may go without a new best (by ``valid_tol``), if there is one
     valid_tol : nats per cell that count as a new best
     max_time : seconds at most, or None
-    chosen : sweeps that were found best on held-out cells, or None
     """
 
     max_iter: int = 200
@@ -26,11 +25,6 @@ class StopRule:
     patience: int = 10
     valid_tol: float = 1e-5
     max_time: float | None = None
-    chosen: int | None = None
-
-    def after(self, sweeps: int) -> StopRule:
-        """The rule of a fit whose number of sweeps is known: only ``max_iter`` and ``max_time`` can end it earlier."""
-        return replace(self, tol=0.0, patience=self.max_iter, chosen=sweeps)
 
     def __call__(self, trace: Trace) -> str | None:
         """A reason to stop, or None."""
@@ -40,8 +34,6 @@ class StopRule:
             return "converged"
         if trace.iterations >= self.max_iter:
             return "max_iter"
-        if self.chosen is not None and trace.iterations >= self.chosen:
-            return "chosen"
         if self.max_time is not None and trace.seconds[-1] >= self.max_time:
             return "max_time"
         return None

@@ -48,7 +48,6 @@ class Job:
     watch: Watch | None
     control: Control
     keep: Checkpoint | None = None
-    keeps_best: bool = True  # the best state by validation is kept, not the last
     taste: tuple[Taste | None, Taste | None] | None = None  # of the data model's covariates, where they are choices
     began: float = field(default_factory=time.perf_counter)
 
@@ -102,7 +101,6 @@ def begin_fit(job: Job, link: Linkage, seed: Any = None, lead: int | None = None
         link,
         pattern,
         control=options.tail_only,
-        trust=options.pattern_trust,
         hidden=job.hidden,
         seed=options.seed if seed is None else seed,
         dtype=np.dtype(options.dtype).type,
@@ -130,8 +128,6 @@ def first_state(job: Job) -> tuple[Problem, State]:
     each other have had the same sweeps.
     """
     problem = _restarted(job)
-    if job.options.method is not None:  # a stochastic solver counts its passes: it does not spend any on starts
-        return problem, _only_start(job, problem)
     states = starting_states(job, problem)
     if len(states) == 1:
         return problem, states[0]
@@ -162,30 +158,35 @@ def starting_states(job: Job, problem: Problem) -> list[State]:
     """Starts of the linkage, one or several.
 
     Tables have several modes on some data (φ(2) below or above 1): a free one starts from 1, from a geometric fit and
-    from a table bent up, one with a parameter c from either side of 0. A thinned table, whose counts are many, starts
-    bent down and bent up. For the tail-only control φ = 1 is a saddle, since all cells then share one q(n), and Λ̄ and
-    the table move each other slowly: it starts from tables bent a little at Λ̄ = 1 and much at a low Λ̄, both ways.
+    from a table bent up, one with a parameter c from either side of 0. Values without a dispersion of their own
+    (Poisson) start from the table bent up first, because counts mostly vary more than that, and no other parameter can
+    say so. For the tail-only control φ = 1 is a saddle, since all cells then share one q(n), and Λ̄ and the table move
+    each other slowly: it starts from tables bent a little at Λ̄ = 1 and much at a low Λ̄, both ways. A stochastic
+    solver, which counts its passes, takes the first.
     """
-    link = job.options.link
-    started = problem.state.shared.linkage
-    if job.options.starts == 1 or not link.learned or not (started.learn or started.learns_mean):
+    options, started = job.options, problem.state.shared.linkage
+    if not (started.learn or started.learns_mean):
         return [problem.state]
-    sd = _sd(problem.observed)
-    if job.options.tail_only:
+    most, sd = _most_starts(options), _sd(problem.observed)
+    if options.tail_only:
         bends = [(sign * bend, rate) for bend, rate in ((1.0, 1.0), (MUCH, RARE)) for sign in (-1.0, 1.0)]
-        return [with_linkage(problem.state, started.bent(bend, sd), rate) for bend, rate in bends[: job.options.starts]]
-    if link.leader is None:
+        return [with_linkage(problem.state, started.bent(bend, sd), rate) for bend, rate in bends[:most]]
+    if not options.link.learned or (most == 1 and options.link.leader is None):
+        return [problem.state]
+    if options.link.leader is None:
         return [with_linkage(problem.state, started.bent(sign, sd)) for sign in (-1.0, 1.0)]
-    heavy = with_linkage(problem.state, started.bent(1.0, sd))
-    return [problem.state, _led(job, link.leader, problem), heavy][: job.options.starts]
+    heavy, flat = with_linkage(problem.state, started.bent(1.0, sd)), problem.state
+    order = (flat, heavy) if problem.law.family.learns_dispersion else (heavy, flat)
+    if most == 1:
+        return [order[0]]
+    return [order[0], _led(job, options.link.leader, problem), order[1]][:most]
 
 
-def _only_start(job: Job, problem: Problem) -> State:
-    """The first of the starts, without a sweep: φ = 1, or for the control, where that is a saddle, bent down."""
-    started = problem.state.shared.linkage
-    if not job.options.tail_only or not (started.learn or started.learns_mean):
-        return problem.state
-    return with_linkage(problem.state, started.bent(-1.0, _sd(problem.observed)))
+def _most_starts(options: Options) -> int | None:
+    """How many starts may be tried; None: all there are."""
+    if options.method is not None:
+        return 1
+    return None if options.starts == "auto" else int(options.starts)
 
 
 def with_linkage(state: State, link: Linkage, rate: float | None = None) -> State:
@@ -206,6 +207,5 @@ def _sd(observed: Observed) -> float:
 
 
 def _probe(job: Job, law: Law, observed: Observed, state: State, sweeps: int) -> Fit:
-    # as long whatever max_iter is: a fit that is prolonged must start where the shorter one started
-    rule = StopRule(max_iter=sweeps, tol=0.0, max_time=job.seconds_left)
+    rule = StopRule(max_iter=min(sweeps, job.options.stop.max_iter), tol=0.0, max_time=job.seconds_left)
     return run(Progress(state), job.context(law, observed), rule, job.show, stopped=job.control)

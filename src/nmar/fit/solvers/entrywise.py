@@ -165,8 +165,7 @@ class Visits:
         rows, pattern, settings = self.cells.by(0), law.pattern, self.settings
         shape = np.array(self.cells.shape, np.int64)
         rates = np.array([settings.t0, settings.xi])
-        missing, more = law.exposure_weights(shared.linkage)
-        exposed = np.array([missing, missing + more])
+        exposed = np.array([1.0, 1.0 + law.extra_exposure(shared.linkage)])
         counts = np.arange(1, len(table) + 1)
         logs = np.cumsum(np.log(counts)) - log_choices(counts, shared.linkage.events)
         constants = np.concatenate([[0.0], logs])

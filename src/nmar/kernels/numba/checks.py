@@ -101,8 +101,8 @@ def _law_fits(law, functions):
         return False
     if (by_value.shape[0] > 0 and by_value.shape[1] != bins) or (kind == PARITY and bins != 2):
         return False
-    starts, levels = steps[0], steps[4].shape[0]  # starts ends with where the table of the open last bin ends
-    if starts.shape[0] > 1 and (starts.shape[0] - 1) * levels != bins:
+    starts = steps[0]  # ends with where the table of the open last bin ends
+    if starts.shape[0] > 1 and starts.shape[0] - 1 != bins:
         return False
     last = starts[starts.shape[0] - 2] if starts.shape[0] > 1 else bins
     if kind != KNOWN and kind != PARITY and log_factorial.shape[0] <= last + 1:
@@ -176,7 +176,7 @@ def _unfit_law(law: CellLaw, functions: int) -> str:
 
 def _law_is_whole(law: CellLaw, tables: list[int], functions: int) -> bool:
     last = int(law.starts[-1]) if len(law.starts) else law.bins
-    bins = len(law.starts) * len(law.shares) if len(law.starts) else 2 if law.kind == PARITY else law.bins
+    bins = len(law.starts) if len(law.starts) else 2 if law.kind == PARITY else law.bins
     basis = functions + 2
     if law.form == LOCATION:
         basis = 6 if law.mean_linkage else 2

@@ -191,7 +191,7 @@ def _log_rate(u, i, v, j):
 def _visit_pattern(i, j, degree, u, v, seen, hyper, rates, activity_shape, count, exposed, phi):
     """Move both pattern lines of a cell, missing (count 0) or not: rows count J cells and columns I, less those hidden.
 
-    ``exposed`` is how often the lines are exposed to such a cell: once, or ω and s more where it is observed.
+    ``exposed`` is how often the lines are exposed to such a cell: once, or s times where it is observed.
     """
     tau_row = (rates[0] + seen[0][i]) ** -rates[1]
     tau_col = (rates[0] + seen[1][j]) ** -rates[1]

@@ -113,7 +113,7 @@ def _numbers(x: CellLaw) -> Array:
 
 def _law(x: CellLaw) -> tuple[Any, ...]:
     tables = (x.log_factorial, x.slopes, x.linear, x.shift, x.quadratic, x.by_value)
-    return (_flags(x), _numbers(x), *tables, steps_of(x.log_factorial, x.starts, x.shares), x.grid)
+    return (_flags(x), _numbers(x), *tables, steps_of(x.log_factorial, x.starts), x.grid)
 
 
 def _typed(lines: Lines) -> Lines:

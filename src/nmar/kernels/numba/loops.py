@@ -178,24 +178,35 @@ def _add_precision(precision, start, cells, basis):
                 basis[v, lane] *= precision[start + lane]
 
 
+@compiled
+def _own_slopes(law, group, start, cells, found):
+    """−½/(σ²φ) of each cell of a tile, whose bin is the only one or known."""
+    slopes = law[3]
+    for lane in range(TILE):
+        found[lane] = slopes[1, 0]
+    if law[0][KIND] == KNOWN:
+        for lane in range(cells):
+            found[lane] = slopes[1, group[start + lane]]
+
+
 @vectorised
 def _student_tile(law, basis, work, noise):
-    """E[ω] of the tile's cells, and log Z with a Student tail in place of the normal one (a single bin)."""
-    freedom, constant, slope = law[1][FREEDOM], law[1][STUDENT], law[3][1, 0]
+    """E[ω] of the tile's cells, and log Z with a Student tail in place of the normal one; noise[1]: their slopes."""
+    freedom, constant = law[1][FREEDOM], law[1][STUDENT]
     for lane in range(TILE):
         weight = basis[0, lane]
-        x = -2.0 * slope * basis[1, lane] / (weight if weight > 0.0 else 1.0)
+        x = -2.0 * noise[1, lane] * basis[1, lane] / (weight if weight > 0.0 else 1.0)
         noise[0, lane] = (freedom + 1.0) / (freedom + x)
         work[LOG_Z, lane] += weight * (constant + 0.5 * x - 0.5 * (freedom + 1.0) * log(1.0 + x / freedom))
 
 
 @vectorised
-def _student_basis(law, basis):
+def _student_basis(law, basis, slopes):
     """Statistics with q(ω) at its best for the present residuals, and what ν is learned from (the last one)."""
-    freedom, scale, slope = law[1][FREEDOM], law[1][LOG_SCALE], law[3][1, 0]
+    freedom, scale = law[1][FREEDOM], law[1][LOG_SCALE]
     for lane in range(TILE):
         weight = basis[0, lane]
-        x = -2.0 * slope * basis[1, lane] / (weight if weight > 0.0 else 1.0)
+        x = -2.0 * slopes[lane] * basis[1, lane] / (weight if weight > 0.0 else 1.0)
         mean = (freedom + 1.0) / (freedom + x)
         basis[1, lane] *= mean
         basis[2, lane] = weight * (scale - log(0.5 * (freedom + x)) - mean)
@@ -443,6 +454,7 @@ def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callab
                 elif not _open_tile(law, group, start, cells, basis, work, q, held, used):
                     return 0.0, 0.0, SHORT
                 if numbers[FREEDOM] > 0.0:
+                    _own_slopes(law, group, start, cells, scatter[1])
                     _student_tile(law, basis, work, scatter)
                 _after_counts(flags, numbers, work)
                 log_z += sum_of(work[LOG_Z, :cells]) + sum_of_logs(work[FACTOR, :cells])
@@ -558,7 +570,7 @@ def statistics_loop(constants: Columns | None, gathers: bool) -> Callable[..., A
         _, D1, D2, first, second, features, _, _, _, _, _, _ = given if fixed else columns
         indptr, indices, values, group, offset, functions, weight, precision = lines
         (mp, _, mf), (tp, _, tf), (known, spread), flags = mine, theirs, moments, law[0]
-        work, basis, plain, inner, ys, at, firsts, _, _, _, _, _, _ = tile
+        work, basis, plain, inner, ys, at, firsts, _, _, _, _, _, scatter = tile
         if not block_fits(lines, mine, theirs, law, first + features, True):
             return UNFIT
         if not held_fits(lines, law, q, used, moments, gathers):
@@ -588,7 +600,8 @@ def statistics_loop(constants: Columns | None, gathers: bool) -> Callable[..., A
             _fill_basis(flags, functions, weight, start, cells, ys, firsts, basis, work[OWN])
             _add_precision(precision, start, cells, basis)
             if law[1][FREEDOM] > 0.0:
-                _student_basis(law, basis)
+                _own_slopes(law, group, start, cells, scatter[1])
+                _student_basis(law, basis, scatter[1])
             for v in range(vectors.shape[0]):
                 for lane in range(cells, TILE):
                     basis[v, lane] = 0.0

@@ -62,27 +62,25 @@ class Steps(NamedTuple):
     places: Array  # (B + 1,) where the coefficients of each bin begin
     coefficients: Array  # from the last count of a bin to its first
     ratios: Array  # weight of count e + 1 over that of count e, at g = 1
-    log_shares: Array  # (M,) log probability of each level of a tail
 
 
-def steps_of(log_factorial: Array, starts: Array, shares: Array) -> Steps:
+def steps_of(log_factorial: Array, starts: Array) -> Steps:
     """The polynomials of all bins from log e! − log(s^e − (s−1)^e); empty where bins are single counts."""
-    factorials = log_factorial.tobytes() if len(starts) else b""
-    return _polynomials(factorials, tuple(starts.tolist()))._replace(log_shares=np.log(shares))
+    return _polynomials(log_factorial.tobytes() if len(starts) else b"", tuple(starts.tolist()))
 
 
 @lru_cache(maxsize=32)  # every block of a fit asks for the same ones
 def _polynomials(factorials: bytes, starts: tuple[int, ...]) -> Steps:
-    """As :func:`steps_of`, without the shares."""
+    """As :func:`steps_of`."""
     nothing = np.empty(0, np.int64)
     if not starts:
-        return Steps(nothing, nothing, np.empty(0), np.empty(0), np.empty(0))
+        return Steps(nothing, nothing, np.empty(0), np.empty(0))
     log_factorial = np.frombuffer(factorials)
     ratios = np.exp(log_factorial[:-1] - log_factorial[1:])
     firsts = np.append(starts, len(log_factorial)).astype(np.int64)
     bins = [_coefficients(ratios[low : end - 1]) for low, end in pairwise(firsts.tolist())]
     places = np.cumsum([0, *map(len, bins)]).astype(np.int64)
-    return Steps(firsts, places, np.concatenate(bins), ratios, np.empty(0))
+    return Steps(firsts, places, np.concatenate(bins), ratios)
 
 
 def _coefficients(ratios: Array) -> Array:
@@ -150,7 +148,7 @@ def _from_largest(bins, b, lane, work, low, high, thinning, log_factorial, ratio
 @compiled
 def _wide_bin(bins, b, work, most, log_factorial, steps, thinning):
     """Sums of a bin of several counts that ends; ``most`` is the largest g of the tile."""
-    starts, places, coefficients, ratios, _ = steps
+    starts, places, coefficients, ratios = steps
     low, high = starts[b], starts[b + 1] - 1
     limit = math.exp(LARGE / (high - low)) / ratios[low]
     _begin_sum(bins, b, work, ratios[low])
@@ -178,7 +176,7 @@ def _begin_tail(bins, b, work, ratio, limit):
 @compiled
 def _tail(bins, b, work, log_factorial, steps, thinning):
     """The last bin, which has no end: a series where sg < M + 1, else all counts less those below M."""
-    starts, places, coefficients, ratios, _ = steps
+    starts, places, coefficients, ratios = steps
     low = starts[b]
     limit = (low + 1.0) / thinning
     most = _begin_tail(bins, b, work, ratios[low], limit)
@@ -242,26 +240,25 @@ def _close_tail(bins, last, work, limit, thinning):
 
 @vectorised
 def _densities(q, t, slopes, basis):
-    """f of every pair of bin and level."""
-    for pair in range(slopes.shape[1]):
-        constant, first = slopes[0, pair], slopes[min(1, slopes.shape[0] - 1), pair]
+    """f of every bin."""
+    for b in range(slopes.shape[1]):
+        constant, first = slopes[0, b], slopes[min(1, slopes.shape[0] - 1), b]
         for lane in range(TILE):
-            q[t, pair, lane] = constant * basis[0, lane] + first * basis[1, lane]
+            q[t, b, lane] = constant * basis[0, lane] + first * basis[1, lane]
         for v in range(2, slopes.shape[0]):
-            slope = slopes[v, pair]
+            slope = slopes[v, b]
             for lane in range(TILE):
-                q[t, pair, lane] += slope * basis[v, lane]
+                q[t, b, lane] += slope * basis[v, lane]
 
 
 @vectorised
-def _largest_after(q, t, size, levels, bins, work):
-    """The largest f, at any level of the tail, of all bins from each CHECK-th one on."""
+def _largest_after(q, t, size, bins, work):
+    """The largest f of all bins from each CHECK-th one on."""
     for lane in range(TILE):
         work[TERM, lane] = NOTHING
     for b in range(size - 1, 0, -1):
-        for pair in range(b * levels, (b + 1) * levels):
-            for lane in range(TILE):
-                work[TERM, lane] = max(work[TERM, lane], q[t, pair, lane])
+        for lane in range(TILE):
+            work[TERM, lane] = max(work[TERM, lane], q[t, b, lane])
         if b % CHECK == 0:
             for lane in range(TILE):
                 bins[REST, b, lane] = work[TERM, lane]
@@ -278,56 +275,54 @@ def _matters(work, bins, b, low, log_low, ratio):
 
 
 @vectorised
-def _complete_single(q, t, pair, work, count, constant):
+def _complete_single(q, t, b, work, count, log_factorial):
     """f of a bin of one count and its log weight, and the largest term so far."""
     for lane in range(TILE):
-        term = q[t, pair, lane] + (count * work[LOG_S, lane] + constant)
-        q[t, pair, lane] = term
+        term = q[t, b, lane] + (count * work[LOG_S, lane] - log_factorial)
+        q[t, b, lane] = term
         work[TOP, lane] = max(work[TOP, lane], term)
 
 
 @vectorised
-def _complete_wide(q, t, pair, work, first, constant):
+def _complete_wide(q, t, b, work, first):
     """The same of a bin of several counts, with the log weight of the count its sum begins at."""
     for lane in range(TILE):
-        term = q[t, pair, lane] + (first[lane] + constant)
-        q[t, pair, lane] = term
+        term = q[t, b, lane] + first[lane]
+        q[t, b, lane] = term
         work[TOP, lane] = max(work[TOP, lane], term)
 
 
 @vectorised
-def _take_single(q, t, pair, work, count):
+def _take_single(q, t, b, work, count):
     """A term over the largest one, added to the total and to the mean count."""
     for lane in range(TILE):
-        e = exp(q[t, pair, lane] - work[TOP, lane])
-        q[t, pair, lane] = e
+        e = exp(q[t, b, lane] - work[TOP, lane])
+        q[t, b, lane] = e
         work[TOTAL, lane] += e
         work[COUNT, lane] += e * count
 
 
 @vectorised
-def _take_wide(q, t, pair, work, total, counts):
+def _take_wide(q, t, b, work, total, counts):
     """The same of a bin of several counts."""
     for lane in range(TILE):
-        e = exp(q[t, pair, lane] - work[TOP, lane])
-        q[t, pair, lane] = e * total[lane]
+        e = exp(q[t, b, lane] - work[TOP, lane])
+        q[t, b, lane] = e * total[lane]
         work[TOTAL, lane] += e * total[lane]
         work[COUNT, lane] += e * counts[lane]
 
 
 @compiled
-def _normalise(q, t, work, bins, starts, used, levels):
+def _normalise(q, t, work, bins, starts, used):
     """Terms of the bins used to probabilities; log Z and the mean count."""
     for lane in range(TILE):
         work[TOTAL, lane], work[COUNT, lane] = 0.0, 0.0
     for b in range(used):
-        single = starts[b + 1] == starts[b] + 1
-        for pair in range(b * levels, (b + 1) * levels):
-            if single:
-                _take_single(q, t, pair, work, 1.0 * starts[b])
-            else:
-                _take_wide(q, t, pair, work, bins[SUM, b], bins[COUNTS, b])
-    _divide(q, t, work, used * levels)
+        if starts[b + 1] == starts[b] + 1:
+            _take_single(q, t, b, work, 1.0 * starts[b])
+        else:
+            _take_wide(q, t, b, work, bins[SUM, b], bins[COUNTS, b])
+    _divide(q, t, work, used)
 
 
 @vectorised
@@ -337,12 +332,12 @@ def _divide(q, t, work, used):
         work[FACTOR, lane] = work[TOTAL, lane]
         work[TOTAL, lane] = 1.0 / work[TOTAL, lane]
         work[COUNT, lane] *= work[TOTAL, lane]
-    for pair in range(used):
+    for b in range(used):
         for lane in range(TILE):
-            q[t, pair, lane] *= work[TOTAL, lane]
-    for pair in range(used, q.shape[1]):
+            q[t, b, lane] *= work[TOTAL, lane]
+    for b in range(used, q.shape[1]):
         for lane in range(TILE):
-            q[t, pair, lane] = 0.0
+            q[t, b, lane] = 0.0
 
 
 @vectorised
@@ -359,14 +354,12 @@ def _begin_tops(work):
 def thinned_tile(law, group, start, basis, work, bins, q, t):
     """q, log Z and the mean count (COUNT) of a tile; bins are visited until no later count can matter in any lane."""
     numbers, log_factorial, slopes, by_value, steps = law[1], law[2], law[3], law[7], law[8]
-    starts, log_shares = steps[0], steps[4]
-    levels = log_shares.shape[0]
-    size, used = slopes.shape[1] // levels, 0
+    starts, size, used = steps[0], slopes.shape[1], 0
     _densities(q, t, slopes, basis)
     if by_value.shape[0] > 0:
-        for pair in range(slopes.shape[1]):
-            add_by_value(q, t, pair, by_value, group, start, basis)
-    _largest_after(q, t, size, levels, bins, work)
+        for b in range(size):
+            add_by_value(q, t, b, by_value, group, start, basis)
+    _largest_after(q, t, size, bins, work)
     most = _begin_tops(work)
     while used < size:
         low = starts[used]
@@ -379,13 +372,12 @@ def thinned_tile(law, group, start, basis, work, bins, q, t):
             _tail(bins, used, work, log_factorial, steps, numbers[THINNING])
         elif not single:
             _wide_bin(bins, used, work, most, log_factorial, steps, numbers[THINNING])
-        for level in range(levels):
-            if single:
-                _complete_single(q, t, used * levels + level, work, 1.0 * low, log_shares[level] - log_factorial[low])
-            else:
-                _complete_wide(q, t, used * levels + level, work, bins[FIRST, used], log_shares[level])
+        if single:
+            _complete_single(q, t, used, work, 1.0 * low, log_factorial[low])
+        else:
+            _complete_wide(q, t, used, work, bins[FIRST, used])
         used += 1
-    _normalise(q, t, work, bins, starts, used, levels)
+    _normalise(q, t, work, bins, starts, used)
 
 
 @compiled

@@ -39,9 +39,9 @@ class Linkage:
         delta(1..levels), in units of the values, and phi1(1..levels).
     shift_width, scale_width : float
         Prior standard deviation of a step of delta (None: sd(y)) and of phi1 around 1.
-    thinning : float or "auto"
+    thinning : float
         Each recorded event is one of s: the linkage reads all events of a cell, recorded or not (theory.md, Thinned
-        counts). 1 is the paper's model; "auto" chooses s by held-out likelihood.
+        counts). 1 is the paper's model.
     """
 
     name: ClassVar[str]
@@ -53,7 +53,7 @@ class Linkage:
     scale: tuple[float, ...] | None = None
     shift_width: float | None = None
     scale_width: float = 0.1
-    thinning: float | Literal["auto"] = 1.0
+    thinning: float = 1.0
 
     def __post_init__(self) -> None:
         check_thinning(self.thinning)
@@ -133,28 +133,14 @@ class Linkage:
         return self, dispersion
 
     @property
-    def tail_table(self) -> Array:
-        """The factors psi(m) of a tail beside the coupling; [1] without one. Bins are pairs, m running fastest."""
-        return np.ones(1)
-
-    @property
-    def tail_shares(self) -> Array:
-        """P(m) of each of them."""
-        return np.ones(1)
-
-    @property
     def events(self) -> float:
-        """Events for each recorded one, s; 1 where it is still to be chosen or cannot matter."""
-        return float(self.thinning) if self.couples and self.thinning != "auto" else 1.0
+        """Events for each recorded one, s; 1 where it cannot matter."""
+        return float(self.thinning) if self.couples else 1.0
 
     @property
     def starts(self) -> tuple[int, ...] | None:
         """First count of each bin of the kind "tail"; None: 1, 2, …"""
         return None
-
-    def thinned(self, thinning: float) -> Self:
-        """Return the linkage with another thinning."""
-        return replace(self, thinning=thinning)
 
     @property
     def learns_mean(self) -> bool:
@@ -200,10 +186,8 @@ class Linkage:
 
     def mean_tables(self, size: int | None = None) -> tuple[Array, Array]:
         """Return phi1 and delta of each bin."""
-        tail = len(self.tail_table)
-        count = self._bin_count(size) // tail
-        scale, shift = extend(self.scale or (1.0,), count), extend(self.shift or (0.0,), count)
-        return np.repeat(scale, tail), np.repeat(shift, tail)
+        count = self._bin_count(size)
+        return extend(self.scale or (1.0,), count), extend(self.shift or (0.0,), count)
 
     def expected(self, rate: npt.ArrayLike) -> Array:
         """Return E[phi2] of an observed cell whose recorded events have this rate."""
@@ -218,13 +202,9 @@ class Linkage:
         """Return E[phi2] by a sum over bins, open ones as far as the Poisson law of all events has mass."""
         size = self.size or counts.open_size(float(rate.max(initial=TINY_RATE)), self.events, self.table)
         flat = rate.ravel()
-        log_w, _ = counts.log_weights(np.log(flat), self.bins, size, self.events, self.starts, self.tail_shares)
+        log_w, _ = counts.log_weights(np.log(flat), self.bins, size, self.events, self.starts)
         weight = np.exp(log_w - counts.log_truncation(flat, self.events)[:, None])
         return np.asarray(weight @ self.bin_table(self.size or size)).reshape(rate.shape)
-
-    def log_allocation(self, cells: Array) -> float:
-        """Return the sum over bins of their cells times log P(m): what the shares of a tail add to the objective."""
-        return 0.0
 
     def log_prior(self) -> float:
         """Return the log prior of the learned parameters, up to a constant that makes its maximum 0."""
@@ -266,10 +246,9 @@ def check_table(name: str, table: tuple[float, ...] | None, first: float, levels
         raise ValueError(f"{name} is {table!r}; give {levels} finite numbers, the first of them {first:g}")
 
 
-def check_thinning(thinning: float | str) -> None:
-    number = isinstance(thinning, int | float) and np.isfinite(thinning) and thinning >= 1.0
-    if not (number or thinning == "auto"):
-        raise ValueError(f"thinning is {thinning!r}; give a number of at least 1, or 'auto'")
+def check_thinning(thinning: float) -> None:
+    if not (is_finite_number(thinning) and thinning >= 1.0):
+        raise ValueError(f"thinning is {thinning!r}; give a number of at least 1")
 
 
 def is_finite_number(value: object) -> bool:

@@ -42,13 +42,6 @@ class Curve(Linkage, ABC):
     def learned(self) -> bool:
         return self.c is None or super().learned
 
-    def thinned(self, thinning: float) -> Self:
-        """Return the linkage with another thinning; a parameter by count is spread over the counts there are then."""
-        new = super().thinned(thinning)
-        if self.c is None or not self.learn or not self.by_count:
-            return new
-        return replace(new, c=self.c * self.events / new.events)
-
     @property
     def parameter(self) -> float:
         """The present c (0 before it is learned)."""

@@ -1,4 +1,4 @@
-"""The free linkage: a table of its own, and a tail beside it (theory.md, Linkages; Thinned counts)."""
+"""The free linkage: a table of its own (theory.md, Linkages; Thinned counts)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from nmar.prob.linkage.base import Bins, Linkage, check_thinning, check_width, e
 from nmar.prob.linkage.geometric import Geometric
 from nmar.prob.statistics import Array, Statistics
 
-TAIL_STEP, TAIL_SHARE = 3.0, 0.1  # where the tail starts: psi(m) = 3^(m - 1), a tenth of the cells at each m > 1
 BENT = 1.2  # logarithm by which a thinned table is bent over its whole length at the start
 REACH = 4.0  # a thinned free table has bins up to this many times s events: P(observed) = 98 %
 
@@ -61,17 +60,12 @@ class Free(Linkage):
         Tables of the mean to start from, in units of the values and as factors; None: from nothing.
     shift_width, scale_width : float
         Prior standard deviation of a step of these tables; of a shift None is that of the values.
-    thinning : float or "auto"
-        Events for each recorded one. 1 is the paper's model; "auto" chooses by held-out likelihood.
+    thinning : float
+        Events for each recorded one; 1 is the paper's model.
     strength : float
         Prior strength a: each entry is drawn to the one before it with the weight of 2a cells.
     values : tuple of float or None
         phi2(1..levels), the first 1; its length sets `levels`. None: start from ones.
-    tail : int
-        Levels m of a tail beside the coupling: the dispersion is phi2(n) psi(m), m unrelated to the pattern and with
-        shares learned from the data. 1: no tail.
-    tail_values, tail_parts : tuple of float or None
-        psi(1..tail), the first 1, and P(m).
 
     Examples
     --------
@@ -83,13 +77,8 @@ class Free(Linkage):
     levels: int = 0
     strength: float = field(default=25.0, kw_only=True)
     values: tuple[float, ...] | None = field(default=None, kw_only=True)
-    tail: int = field(default=1, kw_only=True)
-    tail_values: tuple[float, ...] | None = field(default=None, kw_only=True)
-    tail_parts: tuple[float, ...] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if int(self.tail) != self.tail or self.tail < 1:
-            raise ValueError(f"tail is {self.tail!r}; give a whole number of at least 1, 1 for no tail")
         if self.values is not None:
             object.__setattr__(self, "values", tuple(float(v) for v in self.values))
             object.__setattr__(self, "levels", len(self.values))
@@ -117,41 +106,16 @@ class Free(Linkage):
 
     @property
     def size(self) -> int:
-        return self.levels * self.tail
+        return self.levels
 
     @property
     def spread(self) -> Array:
-        """phi2 of each bin of counts, whatever the tail."""
+        """phi2 of each bin of counts."""
         return extend(self.values or (1.0,), self.levels)
-
-    @property
-    def tail_table(self) -> Array:
-        return np.array(self.tail_values or [TAIL_STEP**m for m in range(self.tail)])
-
-    @property
-    def tail_shares(self) -> Array:
-        if self.tail_parts:
-            return np.array(self.tail_parts)
-        return np.append(1.0 - TAIL_SHARE * (self.tail - 1), np.full(self.tail - 1, TAIL_SHARE))
 
     def bin_table(self, size: int | None = None) -> Array:
         self._bin_count(size)
-        return np.outer(self.spread, self.tail_table).ravel()
-
-    def log_allocation(self, cells: Array) -> float:
-        return float(cells.reshape(-1, self.tail).sum(axis=0) @ np.log(self.tail_shares)) if self.tail > 1 else 0.0
-
-    def thinned(self, thinning: float) -> Self:
-        """Return the linkage with another thinning; a table that is there is read where events are as frequent."""
-        new = replace(self, thinning=thinning, levels=0, values=None, shift=None, scale=None)
-        if self.values is None:
-            return new
-        ratio = new.events / self.events
-        places = np.log(np.maximum(np.array(new.starts) / ratio, 1.0))
-        tables = [self.values, self.shift, self.scale]
-        moved = [None if t is None else np.interp(places, np.log(self.starts), t) for t in tables]
-        shaped = [None if t is None else tuple(float(v) for v in t) for t in moved]
-        return replace(new, values=shaped[0], shift=shaped[1], scale=shaped[2])
+        return self.spread
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -184,11 +148,7 @@ class Free(Linkage):
 
     def start(self, sd: float = 1.0) -> Self:
         values = self.values or (1.0,) * self.levels
-        started = replace(super().start(sd), values=values, learn=self.learn is not False)
-        if self.tail == 1:
-            return started
-        tail, parts = tuple(self.tail_table.tolist()), tuple(self.tail_shares.tolist())
-        return replace(started, tail_values=tail, tail_parts=parts)
+        return replace(super().start(sd), values=values, learn=self.learn is not False)
 
     def table(self, n: int) -> Array:
         bins = np.searchsorted(self.starts, np.arange(1, n + 1), side="right") - 1
@@ -196,7 +156,7 @@ class Free(Linkage):
 
     def _expected(self, rate: Array) -> Array:
         rate = rate[..., None]
-        table = self.spread * float(self.tail_shares @ self.tail_table)
+        table = self.spread
         counts = np.arange(1, self.levels)
         log_probability = counts * np.log(rate) - gammaln(counts + 1) - rate - np.log(-np.expm1(-rate))
         return table[-1] + np.exp(log_probability) @ (table[:-1] - table[-1])
@@ -206,11 +166,4 @@ class Free(Linkage):
         if not self.learn:
             return super().log_prior()
         steps = np.diff(np.log(self.spread))
-        chain = self.strength * float(np.sum(-steps - np.expm1(-steps)))
-        return super().log_prior() + chain + self._log_prior_of_tail()
-
-    def _log_prior_of_tail(self) -> float:
-        """log psi(m) ~ N(0, 1), m > 1, and shares with one cell more each."""
-        if self.tail == 1:
-            return 0.0
-        return float(np.sum(np.log(self.tail_shares)) - 0.5 * np.sum(np.square(np.log(self.tail_table))))
+        return super().log_prior() + self.strength * float(np.sum(-steps - np.expm1(-steps)))

@@ -24,8 +24,8 @@ class Ignorable(Linkage):
         Tables of the mean to start from, in units of the values and as factors; None: from nothing.
     shift_width, scale_width : float
         Prior standard deviation of a step of these tables; of a shift None is that of the values.
-    thinning : float or "auto"
-        Events for each recorded one. 1 is the paper's model; "auto" chooses by held-out likelihood.
+    thinning : float
+        Events for each recorded one; 1 is the paper's model.
 
     Examples
     --------

@@ -23,9 +23,9 @@ from nmar.report.text import gain
 __all__ = ["markdown", "write"]
 
 SIDE = ("data set of the paper", "read here", "model", "paper: alone", "coupled", "gain", "ours: alone", "coupled",
-        "gain ± se", "thinned − ignorable", "coupled − best control", "best control")  # fmt: skip
-FITS = ("data", "model", "fit", "paper", "plug-in", "predictive ± se", "over ignorable", "over tail", "over two-stage",
-        "over blind", "c", "s", "ω", "RMSE", "R²", "sweeps", "seconds")  # fmt: skip
+        "gain ± se", "free − ignorable", "coupled − best control", "best control")  # fmt: skip
+FITS = ("data", "model", "fit", "paper", "plug-in", "predictive ± se", "over ignorable", "over own control",
+        "over two-stage", "c", "RMSE", "R²", "sweeps", "seconds")  # fmt: skip
 TESTS = ("data set of the paper", "read here", "held-out cells", "paper's p", "p as in the paper", "p",
          "variance ratio", "standardised", "variance, lowest bin", "highest bin")  # fmt: skip
 ABOUT_TESTS = """\
@@ -37,9 +37,10 @@ residuals as they are; "standardised": residuals over their predictive standard 
 columns allowed to differ."""
 NOTE = """\
 Log likelihoods in nats per held-out observed cell. "alone" ignores the missingness, "coupled" has the paper's linear
-linkage with c learned, "thinned" a free table of thinned counts with a tail. Side by side stand plug-in values, which
-are what the paper's formula gives; gains are of the predictive values, paired by cell, ± one standard error over cells,
-rows and columns. "best control": of the tail-only, two-stage and blind ones, for the better of the two coupled models.
+linkage with c learned, "free" a free table; all have one dispersion for all cells, as in the paper. Side by side stand
+plug-in values, which are what the paper's formula gives; gains are of the predictive values, paired by cell, ± one
+standard error over cells, rows and columns. "best control": of ignorable, tail-only and two-stage, for the better of
+the two coupled models.
 Normal densities of whole numbers may exceed 1 where one value is very common: such log likelihoods say little."""
 
 
@@ -125,9 +126,9 @@ def _of(rows: list[Record], kind: str, linkage: str = "") -> Record | None:
 
 
 def _side(rows: list[Record]) -> tuple[str, ...]:
-    alone, coupled, thinned = _of(rows, "ignorable"), _of(rows, "coupled", "linear"), _of(rows, "coupled", "free")
-    assert alone is not None and coupled is not None and thinned is not None
-    best = max((coupled, thinned), key=lambda one: one["log_likelihood"])
+    alone, coupled, free = _of(rows, "ignorable"), _of(rows, "coupled", "linear"), _of(rows, "coupled", "free")
+    assert alone is not None and coupled is not None and free is not None
+    best = max((coupled, free), key=lambda one: one["log_likelihood"])
     printed = (alone["paper"], coupled["paper"])
     difference = None if None in printed else printed[1] - printed[0]
     return (
@@ -140,7 +141,7 @@ def _side(rows: list[Record]) -> tuple[str, ...]:
         _number(alone["plugin"], 3),
         _number(coupled["plugin"], 3),
         gain(coupled["gain"], coupled["gain_se"]),
-        gain(thinned["gain"], thinned["gain_se"]),
+        gain(free["gain"], free["gain_se"]),
         gain(best["gain_over_control"], best["gain_over_control_se"]),
         best["best_control"] or "–",
     )
@@ -157,7 +158,7 @@ def _read(groups: Sequence[list[Record]]) -> list[tuple[str, ...]]:
 
 def _fit(one: Record) -> tuple[str, ...]:
     over = [gain(one[name], one[f"{name}_se"]) for name in
-            ("gain", "gain_over_tail", "gain_over_two_stage", "gain_over_blind")]  # fmt: skip
+            ("gain", "gain_over_own", "gain_over_two_stage")]  # fmt: skip
     return (
         one["data"],
         _model(one),
@@ -167,8 +168,6 @@ def _fit(one: Record) -> tuple[str, ...]:
         f"{one['log_likelihood']:.4f} ± {one['se']:.4f}",
         *over,
         _number(one["c"], 3),
-        f"{one['thinning']:g}",
-        f"{one['trust']:.2g}",
         _beside(one["rmse"], one["paper_rmse"]),
         _beside(one["r2"], one["paper_r2"]),
         str(one["n_iter"]),
@@ -218,14 +217,14 @@ def _drawn(table: str, groups: Sequence[list[Record]]) -> Any:
 
 
 def _marks(rows: list[Record]) -> tuple[str, list[tuple[str, float, float]]]:
-    """The paper's gain, ours with the same linkage and with thinned counts, and what is left over the best control."""
-    alone, coupled, thinned = _of(rows, "ignorable"), _of(rows, "coupled", "linear"), _of(rows, "coupled", "free")
-    assert alone is not None and coupled is not None and thinned is not None
-    best = max((coupled, thinned), key=lambda one: one["log_likelihood"])
+    """The paper's gain, ours with the same linkage and with a free table, and what is left over the best control."""
+    alone, coupled, free = _of(rows, "ignorable"), _of(rows, "coupled", "linear"), _of(rows, "coupled", "free")
+    assert alone is not None and coupled is not None and free is not None
+    best = max((coupled, free), key=lambda one: one["log_likelihood"])
     marks = [] if alone["paper"] is None else [("paper, coupled − alone", coupled["paper"] - alone["paper"], 0.0)]
     marks += [
         ("ours, linear − ignorable", coupled["gain"], coupled["gain_se"]),
-        ("ours, thinned − ignorable", thinned["gain"], thinned["gain_se"]),
+        ("ours, free − ignorable", free["gain"], free["gain_se"]),
         ("ours, coupled − best control", best["gain_over_control"], best["gain_over_control_se"]),
     ]
     return f"{alone['column']} ({alone['data']}), {_model(alone)}", marks
