@@ -273,6 +273,16 @@ def test_expect_and_statistics_equal_the_reference(case, backend, dtype):
     np.testing.assert_allclose(by_value, exact_by_value, **tolerance)
 
 
+@dtypes
+@others
+@pytest.mark.parametrize("case", [case for case in CASES if case.family == "gaussian"], ids=str)
+def test_moments_equal_the_reference(case, backend, dtype):
+    block, table = block_of(case, dtype), crossing_of(case)
+    found = choose(backend).moments(*block.views(dtype), table)
+    exact = choose("reference").moments(*block.views(dtype), table)
+    np.testing.assert_allclose(found, exact, **CLOSE[dtype])
+
+
 @both
 @cases
 def test_weights_of_single_cells_add_up_to_the_sums(case, backend):

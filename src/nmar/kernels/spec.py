@@ -231,6 +231,10 @@ class Kernels(Protocol):
         """E-step and accumulation of one block."""
         ...
 
+    def moments(self, lines: Lines, mine: View, theirs: View, cell_law: CellLaw) -> tuple[Array, Array]:
+        """E[μ] and E[μ²] of each cell (m,), float64, of the location form."""
+        ...
+
     def weigh(self, lines: Lines, mine: View, theirs: View, cell_law: CellLaw) -> Expectation:
         """As ``expect``, but each cell's weights (``cellwise``) instead of the data model's sums."""
         ...

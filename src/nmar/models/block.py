@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -29,8 +29,9 @@ from nmar.kernels.spec import (
 from nmar.models.buffers import write_lines
 from nmar.models.context import with_functions
 from nmar.models.law import Law
-from nmar.models.noise import Levels, cell_precision, line_noise, rescaled, updated_levels
+from nmar.models.noise import Levels, cell_precision, line_noise, renewed, rescaled, updated_levels
 from nmar.models.protocol import Block
+from nmar.models.reading import ReadCells, Stand, given_cells, read_statistics, stand
 from nmar.models.scaling import LineSums, Scaling
 from nmar.models.state import Shared, Side
 from nmar.models.views import view
@@ -51,6 +52,7 @@ class HalfSweep:
     exposure : (K,) what every line is exposed to
     their_means : E[v] of the other side, where lines also differ in what they are exposed to, else None
     their_noise : noise levels of the other side, where its lines differ in noise, else None
+    their_reading : what a reader keeps of the other side's lines, or None
     """
 
     axis: int
@@ -62,6 +64,7 @@ class HalfSweep:
     exposure: Array
     their_means: Array | None
     their_noise: Levels | None = None
+    their_reading: Any = None
 
 
 class BlockInput(NamedTuple):
@@ -86,6 +89,7 @@ class BlockResult(NamedTuple):
     by_value: Array
     sums: LineSums | None
     cross: Array | None = None  # what products of the pattern's covariates are learned from
+    read: Any = None  # what a reader is learned from
 
 
 def update_block(half: HalfSweep, block: BlockInput) -> BlockResult:
@@ -93,14 +97,21 @@ def update_block(half: HalfSweep, block: BlockInput) -> BlockResult:
     data, shared, kernels = half.law.data, half.shared.data, half.kernels
     before = view(block.side, half.axis, half.law, half.shared, kernels)
     block, log_precision = _as_read(half, block)
-    noise = _line_noise(half, block)
-    read = Block(block.cells, before, half.theirs, half.cell_law, block.scaling.scale, noise)
+    noise, cells, stands = _line_noise(half, block), block.cells, None
+    if half.shared.reader is not None:
+        stands = stand(half.shared.reader, _given(half, cells, before, block.side.reading), half.shared.dispersion)
+        noise, cells = stands.line_noise(noise), stands.cells
+    read = Block(cells, before, half.theirs, half.cell_law, block.scaling.scale, noise)
     found = data.expect(kernels, read, block.side.data, half.axis, shared)
     found = found._replace(log_z=found.log_z + log_precision)
-    made = _new_lines(half, block, found, _own_exposure(half, block, _observed_exposure(half, block.cells)), noise)
+    if stands is not None:
+        found, noise = stands.corrected(found), _line_noise(half, block)
+    made = _new_lines(half, block, found, _own_exposure(half, block, _observed_exposure(half, cells)), noise)
     _renew_view(half, before, found, made.side.data)
-    vectors, by_value = _statistics(half, (block.cells, before, found))
-    return made._replace(vectors=vectors, by_value=by_value)
+    if stands is None:
+        vectors, by_value = _statistics(half, (renewed(cells, block.side.noise, made.side.noise), before, found))
+        return made._replace(vectors=vectors, by_value=by_value)
+    return _reread(half, block, made, before, stands)
 
 
 def update_long_line(half: HalfSweep, block: BlockInput, run: Callable[..., list[Any]], size: int) -> BlockResult:
@@ -118,9 +129,28 @@ def update_long_line(half: HalfSweep, block: BlockInput, run: Callable[..., list
     total = total._replace(log_z=total.log_z + log_precision)
     made = _new_lines(half, block, total, _own_exposure(half, block, more), _line_noise(half, block))
     _renew_view(half, before, total, made.side.data)
-    held = [(segment, before, each) for segment, each in zip(segments, found, strict=True)]
+    cells = renewed(block.cells, block.side.noise, made.side.noise)
+    after = [cells.segment(start, start + size) for start in range(0, len(cells.indices), size)]
+    held = [(segment, before, each) for segment, each in zip(after, found, strict=True)]
     vectors, by_value = zip(*run(_statistics, half, held), strict=True)
     return made._replace(vectors=reduce(np.add, vectors), by_value=reduce(np.add, by_value))
+
+
+def _given(half: HalfSweep, cells: Lines, before: View, mine: Any) -> ReadCells:
+    """The cells of a block as the reader sees them."""
+    found = half.kernels.moments(cells, before, half.theirs, half.cell_law)
+    return given_cells(half.axis, cells, found, half.shared.dispersion, (mine, half.their_reading))
+
+
+def _reread(half: HalfSweep, block: BlockInput, made: BlockResult, before: View, stands: Stand) -> BlockResult:
+    """The result with the reader's lines, and what σ² and the reader are learned from, under the new lines."""
+    side = made.side if stands.reading.lines is None else replace(made.side, reading=stands.reading.lines)
+    made = made._replace(side=side, by_value=np.zeros(half.cell_law.by_value.shape), vectors=np.zeros((2, 1)))
+    if not half.cell_law.learns:
+        return made
+    given = _given(half, renewed(block.cells, block.side.noise, side.noise), before, side.reading)
+    reading = half.shared.reader.read(given)
+    return made._replace(vectors=read_statistics(reading, given, half.shared.dispersion), read=reading.sums)
 
 
 def _as_read(half: HalfSweep, block: BlockInput) -> tuple[BlockInput, float]:
@@ -199,7 +229,7 @@ def _new_lines(
     placed = block.out is not None and write_lines((data, levels), (block.out.data, block.out.noise))
     paid = 0.0 if more is None else float(np.sum(old.pattern.weights.mean * more))
     return BlockResult(
-        Side(pattern, data, levels),
+        Side(pattern, data, levels, old.reading),
         placed,
         found.log_z - paid,
         found.counted,
@@ -213,7 +243,7 @@ def _new_lines(
 
 def _renew_view(half: HalfSweep, before: View, found: Expectation, data: Any) -> None:
     """Show the block's new lines where the old ones were, for the n-vectors: the view is the block's own."""
-    if half.cell_law.learns and found.moments is None:
+    if half.cell_law.learns and (found.moments is None or half.shared.reader is not None):
         new = half.law.data.features(data, half.axis, half.shared.data)
         half.kernels.refill_view(before, slice(None), new.first, new.second, new.top)
 

@@ -22,4 +22,7 @@ def bound(state: State, log_z: float, law: Law) -> float:
         total += learn.log_prior_dispersion(law.family, shared.dispersion)
     if shared.effects is not None:
         total -= shared.effects.divergence()
+    if shared.reader is not None:
+        total += shared.reader.log_prior()
+        total -= sum(shared.reader.divergence(axis, side.reading) for axis, side in enumerate(state.sides))
     return total + shared.linkage.log_prior()

@@ -51,8 +51,8 @@ class LineBuffers:
 
 def empty_side(old: Side, room: Room) -> Side:
     """A side like ``old``, with the tables of its pattern, in new arrays."""
-    data, noise = map_arrays((old.data, old.noise), lambda array: room(array.shape, array.dtype))
-    return Side(old.pattern.empty(room), data, noise)
+    rest = map_arrays((old.data, old.noise, old.reading), lambda array: room(array.shape, array.dtype))
+    return Side(old.pattern.empty(room), *rest)
 
 
 def write_lines(lines: Any, out: Any) -> bool:

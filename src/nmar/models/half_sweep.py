@@ -6,6 +6,7 @@ data model, every linkage, the controls, the two-stage baseline and every solver
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -80,7 +81,8 @@ def _half_sweep(axis: int, state: State, context: Context, how: tuple[bool, Scal
     if lines_differ(law, shared.linkage, observed.hidden):
         means = expected_weights(state.sides[1 - axis].pattern, 1 - axis, context)
     levels = Levels.of(state.sides[1 - axis].noise)
-    half = HalfSweep(axis, law, shared, context.kernels, theirs, tables, exposure(axis, state), means, levels)
+    reading = state.sides[1 - axis].reading
+    half = HalfSweep(axis, law, shared, context.kernels, theirs, tables, exposure(axis, state), means, levels, reading)
     out = None if context.buffers is None else context.buffers.side(axis, state.sides[axis])
     blocks, results = _run(half, state, context, scaling, out)
     side = join([r.side for r in results]) if out is None else _placed(blocks, results, out, context)
@@ -168,7 +170,7 @@ def _run(
     whole, size = context.observed.cells.by(half.axis), block_size(context.observed.cells, half.cell_law)  # type: ignore[arg-type]
     blocks = whole.chunks(size)
     offset = half.law.data.offset(half.shared.data)
-    cut = size if half.law.data.additive and context.cuts_lines else None
+    cut = size if half.law.data.additive and context.cuts_lines and half.shared.reader is None else None
     room = out if context.executor.shares_memory else None
     given = HalfSweepInput(half, context.observed, state.sides[half.axis], scaling, offset, room, cut)
     cells = whole.indptr[[stop for _, stop in blocks]] - whole.indptr[[start for start, _ in blocks]]
@@ -211,7 +213,8 @@ def _gather(results: list[BlockResult], axis: int, context: Context, shared: Sha
     if shared.noise is not None and shared.noise.freedom:
         vectors, tail = vectors[:-1], float(vectors[-1].sum())
     stats = _named(law, shared, vectors, by_value, count, observed.distinct)
-    return Info(log_z, stats, weights, sums, cross, tail)
+    read = [result.read for result in results if result.read is not None]
+    return Info(log_z, stats, weights, sums, cross, tail, reduce(operator.add, read) if read else None)
 
 
 def _join_sums(parts: list[LineSums | None]) -> LineSums | None:

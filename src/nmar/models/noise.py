@@ -6,7 +6,9 @@ side holds q(λ) or q(ρ) of its lines, what all cells share holds a, b and ν, 
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -122,17 +124,24 @@ def cell_precision(cells: Lines, mine: GammaFactor | None, theirs: Levels | None
     """Cells with E[λ_i] E[ρ_j], and Σ ½ (E log λ_i + E log ρ_j) over them, each as often as it counts."""
     if mine is None and theirs is None:
         return cells, 0.0
-    precision, log_total = None, 0.0
+    parts, log_total = [], 0.0
     if theirs is not None:
-        precision = np.take(theirs.mean, cells.indices)
+        parts.append(np.take(theirs.mean, cells.indices))
         logs = np.take(theirs.log_mean, cells.indices)
         log_total += float(np.sum(logs if not cells.weight.size else logs * cells.weight))
     if mine is not None:
         mean, log_mean = _expected(mine)
-        own = np.repeat(mean, np.diff(cells.indptr))
-        precision = own if precision is None else precision * own
+        parts.append(np.repeat(mean, np.diff(cells.indptr)))
         log_total += float(line_counts(cells) @ log_mean)
-    return cells._replace(precision=precision), 0.5 * log_total
+    return cells._replace(precision=reduce(operator.mul, parts)), 0.5 * log_total
+
+
+def renewed(cells: Lines, old: GammaFactor | None, new: GammaFactor | None) -> Lines:
+    """Cells with E[λ_i] of the new noise levels of their lines in place of the old ones."""
+    if old is None or new is None:
+        return cells
+    change = _expected(new)[0] / _expected(old)[0]
+    return cells._replace(precision=cells.precision * np.repeat(change, np.diff(cells.indptr)))
 
 
 def line_counts(cells: Lines) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from nmar.kernels.spec import Array
 from nmar.models.law import Law
@@ -28,6 +29,7 @@ class Info:
     sums : sums over the cells visited, of each line, where other cells are remembered
     cross : expected counts and exposures of products of the pattern's covariates, of the axis that gives them
     tail : Σ (E log ω − E ω) over the cells, where values have a Student tail and n-vectors were asked for
+    read : what a reader is learned from, where n-vectors were asked for
     """
 
     log_z: float
@@ -36,6 +38,7 @@ class Info:
     sums: LineSums | None = None
     cross: Array | None = None
     tail: float | None = None
+    read: Any = None
 
 
 def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
@@ -53,6 +56,8 @@ def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
         shared = _learn_from(info.stats, shared, law)
     if shared.noise is not None and info.stats is not None and info.tail is not None:
         shared = replace(shared, noise=shared.noise.with_tail(info.tail, info.stats.cells))
+    if shared.reader is not None and info.read is not None:
+        shared = replace(shared, reader=shared.reader.learned(info.read))
     data = law.data.learn(state.sides[axis].data, axis, shared.data)
     if info.weights is not None:
         data = law.data.refit(data, info.weights)

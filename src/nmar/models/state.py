@@ -30,16 +30,19 @@ class Side:
     pattern : factors of which cells are observed
     data : the data model's lines
     noise : noise levels of the lines (models/noise.py), or None where they do not differ
+    reading : what a reader keeps of the lines (models/reading.py), or None
     """
 
     pattern: PatternSide
     data: Any
     noise: GammaFactor | None = None
+    reading: Any = None
 
     def take(self, lines: slice | Array) -> Side:
         """The chosen lines."""
         noise = None if self.noise is None else self.noise.take(lines)
-        return Side(self.pattern.take(lines), self.data.take(lines), noise)
+        reading = None if self.reading is None else self.reading.take(lines)
+        return Side(self.pattern.take(lines), self.data.take(lines), noise, reading)
 
     def take_noise(self, lines: Array) -> GammaFactor | None:
         """Noise levels of the chosen lines."""
@@ -66,6 +69,7 @@ class Shared:
     shapes : learned prior shapes η and ζ of the pattern's two sides, or None where they are given
     effects : what lines share of the effects of the pattern's covariates, or None where it has none
     noise : what lines share of their noise levels, and the tail; None: one dispersion for all cells
+    reader : how values are read that are not normal around their mean (models/reading.py); None: as they are
     """
 
     dispersion: float
@@ -78,6 +82,7 @@ class Shared:
     shapes: tuple[float, float] | None = None
     effects: PatternEffects | None = None
     noise: Noise | None = None
+    reader: Any = None
 
     @property
     def units(self) -> Units:

@@ -49,6 +49,7 @@ from nmar.kernels.numba.loops import (
     UNFIT,
     add_loop,
     expect_loop,
+    moments_loop,
     statistics_loop,
 )
 from nmar.kernels.numba.solve import solve_lines
@@ -188,6 +189,18 @@ def _expect(
 def expect(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> Expectation:
     """E-step and accumulation of one block; see spec.py."""
     return _expect(lines, mine, theirs, cell_law, NOTHING if cell_law.form == NO_VALUES else SUMS)[0]
+
+
+def moments(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> tuple[Array, Array]:
+    """E[μ] and E[μ²] of each cell; see spec.py."""
+    lines = _typed(lines)
+    columns, found = columns_of(mine.sizes), np.empty((2, len(lines.indices)))
+    ended = moments_loop(constants(columns))(
+        lines, _side(mine), _side(theirs), _law(cell_law), found, tile_workspace(0, mine.packed.dtype), columns
+    )
+    if ended == UNFIT:
+        raise ValueError(unfit_block(lines, mine, theirs, cell_law))
+    return found[0], found[1]
 
 
 def weigh(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> Expectation:

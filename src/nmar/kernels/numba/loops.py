@@ -561,6 +561,53 @@ def _next(indptr, line, prefetched, end, n, window):
     return begin, prefetched, prefetched
 
 
+@inlined
+def _gather_features(
+    flags, indptr, indices, mp, tp, i, start, cells, first, second, D1, D2, features, inner, seconds, at
+):  # fmt: skip
+    """Inner products of the features of a tile's cells and the line of each; returns the line of the last."""
+    lane = 0
+    while lane < cells:
+        while start + lane >= indptr[i + 1]:
+            i += 1
+        lo, hi = start + lane, min(indptr[i + 1], start + cells)
+        _line_features(
+            flags[DIAGONAL] != 0, tp, indices, lo, hi, mp, i, first, second, D1, D2, inner, seconds, start,
+            indices.shape[0], first, features,
+        )  # fmt: skip
+        for each in range(lane, hi - start):
+            at[each] = i
+        lane = hi - start
+    return i
+
+
+@cache
+def moments_loop(constants: Columns | None) -> Callable[..., Any]:
+    """E[μ] and E[μ²] of the cells of a block."""
+    fixed, given = constants is not None, tuple(constants or ())
+
+    def moments(lines, mine, theirs, law, found, tile, columns):
+        _, D1, D2, first, second, features, _, _, _, _, _, _ = given if fixed else columns
+        indptr, indices, _, _, offset, _, _, _ = lines
+        (mp, _, mf), (tp, _, tf), flags = mine, theirs, law[0]
+        _, _, _, inner, _, at, firsts, _, _, _, _, _, _ = tile
+        if not block_fits(lines, mine, theirs, law, first + features, True):
+            return UNFIT
+        n, i = indices.shape[0], np.intp(0)
+        for t in range((n + TILE - 1) // TILE):
+            start = t * TILE
+            cells = min(TILE, n - start)
+            i = _gather_features(
+                flags, indptr, indices, mp, tp, i, start, cells, first, second, D1, D2, features, inner, firsts[1], at
+            )
+            _finish_moments(flags, offset, start, cells, mf, tf, at, indices, firsts, inner)
+            for lane in range(cells):
+                found[0, start + lane], found[1, start + lane] = firsts[0, lane], firsts[1, lane]
+        return DONE
+
+    return fast_entry(moments)
+
+
 @cache
 def statistics_loop(constants: Columns | None, gathers: bool) -> Callable[..., Any]:
     """n-vectors of a block with q(n) held, from gathered lines or from ``known`` and ``spread`` of inner products."""
@@ -575,7 +622,7 @@ def statistics_loop(constants: Columns | None, gathers: bool) -> Callable[..., A
             return UNFIT
         if not held_fits(lines, law, q, used, moments, gathers):
             return UNFIT
-        n, i, kind = indices.shape[0], 0, flags[KIND]
+        n, i, kind = indices.shape[0], np.intp(0), flags[KIND]
         for t in range((n + TILE - 1) // TILE):
             start = t * TILE
             cells = min(TILE, n - start)
@@ -584,18 +631,24 @@ def statistics_loop(constants: Columns | None, gathers: bool) -> Callable[..., A
                 for lane in range(cells):
                     inner[lane], firsts[1, lane] = known[start + lane], spread[start + lane]
             else:
-                lane = 0
-                while lane < cells:
-                    while start + lane >= indptr[i + 1]:
-                        i += 1
-                    lo, hi = start + lane, min(indptr[i + 1], start + cells)
-                    _line_features(
-                        flags[DIAGONAL] != 0, tp, indices, lo, hi, mp, i, first, second, D1, D2, inner, firsts[1],
-                        start, n, first, features,
-                    )  # fmt: skip
-                    for each in range(lane, hi - start):
-                        at[each] = i
-                    lane = hi - start
+                i = _gather_features(
+                    flags,
+                    indptr,
+                    indices,
+                    mp,
+                    tp,
+                    i,
+                    start,
+                    cells,
+                    first,
+                    second,
+                    D1,
+                    D2,
+                    features,
+                    inner,
+                    firsts[1],
+                    at,
+                )
             _finish_moments(flags, offset, start, cells, mf, tf, at, indices, firsts, inner)
             _fill_basis(flags, functions, weight, start, cells, ys, firsts, basis, work[OWN])
             _add_precision(precision, start, cells, basis)
