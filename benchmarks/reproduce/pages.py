@@ -16,8 +16,8 @@ from benchmarks.reproduce.records import Record
 from benchmarks.reproduce.run import FIGURE_FOLDS, FIGURE_TESTED, Asked
 from nmar.data.atomic import write_text, write_with
 from nmar.data.read import write_frame
+from nmar.evaluate.missingness import Bin
 from nmar.report import figures
-from nmar.report.missingness import Bin
 from nmar.report.text import gain
 
 __all__ = ["markdown", "write"]
