@@ -146,9 +146,9 @@ def _cells_of(model: CCPF, cells: Any) -> Cells:
     """The cells asked for, or those of the fit."""
     if cells is not None:
         return as_cells(cells)
-    if not hasattr(model, "_seen"):
+    if model.training_cells_ is None:
         raise ValueError("a loaded or streamed model does not have its training cells; name some with cells=")
-    return model._seen
+    return model.training_cells_
 
 
 def _draws(model: CCPF, known: Posterior, n: int, sweeps: int, seed: np.random.SeedSequence) -> Iterator[Posterior]:

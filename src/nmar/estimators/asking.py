@@ -19,10 +19,10 @@ from nmar.data.seeds import check_seed
 from nmar.fit.executor import threads
 from nmar.models.arguments import check_choice, check_count
 from nmar.posterior import posterior as ask
+from nmar.posterior.places import Places, Unknown, pair_places
 from nmar.posterior.streamed import Scored, mean_log_density
 
 Array = NDArray[Any]
-Unknown = Literal["error", "prior"]
 Target = Literal["observed", "all"] | None
 
 __all__ = ["Asking", "Unknown", "as_cells"]
@@ -34,7 +34,21 @@ class Asking:
     posterior_: ask.Posterior
     fold_in: Callable[..., Any]
     n_jobs: int | None
-    _seen: Cells
+    _seen: Cells | None = None  # the cells of the fit, where they are held
+    _hidden: tuple[Cells, ...] = ()  # those that were neither observed nor missing in it
+    _folded = False  # whether its rows or columns are folded in
+
+    @property
+    def training_cells_(self) -> Cells | None:
+        """The cells that the model was fitted to; None where it does not hold them (loaded, or from a stream)."""
+        self._fitted()
+        return self._seen
+
+    @property
+    def hidden_cells_(self) -> tuple[Cells, ...]:
+        """The cells that were neither observed nor missing in the fit: held out, or for stopping."""
+        self._fitted()
+        return self._hidden
 
     def _fitted(self) -> ask.Posterior:
         if not hasattr(self, "posterior_"):
@@ -43,14 +57,13 @@ class Asking:
 
     def _positions(
         self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown, target: Target = None, values: bool = True
-    ) -> tuple[ask.Posterior, Array, Array]:
-        known = self._about(target)
-        i, new_rows = ask.known_or_described(known, 0, rows, unknown, values=values)
-        j, new_cols = ask.known_or_described(known, 1, cols, unknown, values=values)
-        if len(i) != len(j):
-            raise ValueError(f"rows has length {len(i)} and cols {len(j)}; give one id of each per entry")
-        longer = unknown == "prior" or len(new_rows) or len(new_cols)
-        return (known.extended(new_rows, new_cols) if longer else known), i, j
+    ) -> Places:
+        found = pair_places(self._about(target), rows, cols, unknown, values)
+        if len(found.row) != len(found.col):
+            raise ValueError(
+                f"rows has length {len(found.row)} and cols {len(found.col)}; give one id of each per entry"
+            )
+        return found
 
     def _about(self, target: Target) -> ask.Posterior:
         """The posterior for questions about observed cells or about all; None: what it was fitted for."""
@@ -132,11 +145,7 @@ class Asking:
 
     def _streamed(self, cells: Dataset, plugin: bool, unknown: Unknown, target: Target) -> float:
         """Mean log likelihood of cells on disk, block by block."""
-        known = self._about(target)
-        i, new_rows = ask.known_or_described(known, 0, cells.row_ids, unknown)
-        j, new_cols = ask.known_or_described(known, 1, cells.col_ids, unknown)
-        longer = unknown == "prior" or len(new_rows) or len(new_cols)
-        model = known.extended(new_rows, new_cols) if longer else known
+        model, i, j = pair_places(self._about(target), cells.row_ids, cells.col_ids, unknown)
         with self._running(cells) as executor:
             return mean_log_density(Scored(model, cells, i, j, plugin), executor)
 
@@ -205,7 +214,7 @@ class Asking:
             return True
         if not counted and (known.rows.positions(cells.row_ids, "prior") < 0).any():
             return True
-        seen = getattr(self, "_seen", None)
+        seen = self._seen
         if seen is None:
             raise ValueError(
                 "a matrix says by position which rows it holds, and a loaded model has no training cells to compare"
@@ -334,4 +343,4 @@ class Asking:
         True
         """
         model, i, j = self._positions(rows, cols, unknown, values=False)
-        return -np.expm1(-model.rates(i, j))
+        return model.observed_probability(i, j)

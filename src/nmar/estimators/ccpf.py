@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -29,13 +30,13 @@ from nmar.fit.checkpoint import checkpoint as open_checkpoint
 from nmar.fit.foldin import fold_in, loadings
 from nmar.fit.grow import go_on
 from nmar.fit.loop.callbacks import Callback, Control
-from nmar.fit.loop.finish import Fitted, Interrupted
 from nmar.fit.options import Options
 from nmar.fit.parameters import PARAMETERS
 from nmar.fit.progress import progress
+from nmar.fit.result import Fitted, Interrupted
 from nmar.fit.solvers.entrywise import Entrywise
 from nmar.fit.solvers.schedule import Minibatch, is_stream
-from nmar.fit.solvers.stream import train_stream
+from nmar.fit.stream import train_stream
 from nmar.fit.train import train
 from nmar.models.arguments import check_choice, check_count
 from nmar.models.missingness import Pattern
@@ -148,6 +149,8 @@ class CCPF(
         "callback" or "interrupted" (Ctrl-C)
     choices_ : what was tried for each setting left to "auto", best first, with the distance to the best and its
         standard error
+    training_cells_, hidden_cells_ : the cells of the fit, and those that were neither observed nor missing in it; None
+        where the model does not hold them (loaded without them, or from a stream)
     row_noise_, col_noise_ : how far the values of each row and column scatter: ``ids``, ``level``, ``sd``,
         ``noisiest(n)``
     effective_cells_ : with ``target="all"``, how many cells of equal weight would tell as much as the weighted ones
@@ -303,7 +306,9 @@ class CCPF(
                 raise ValueError("a stream cannot be weighed for target='all', which needs all cells; fit Cells")
             if not (options.solver == "minibatch" or isinstance(options.solver, Minibatch)):
                 raise ValueError("a stream of batches needs solver='minibatch'")
-            return self._learn(lambda: train_stream(X, options, control), None, on_interrupt)
+            with self._keeping(None, on_interrupt) as keep:
+                keep(train_stream(X, options, control))
+            return self
         warm = self.warm_start and hasattr(self, "posterior_")
         cells = where.stored(self._read(X, first=not warm))
         judging, away = (self._held_out(name, part, cells) for name, part in (("valid", valid), ("hidden", hidden)))
@@ -312,14 +317,15 @@ class CCPF(
         if warm:
             where.check_here("a fit with warm_start=True", memory)
             self._check_warm(options, judging, checkpoint, callbacks)
-            return self._learn(*self._going_on(cells, options, () if away is None else (away,)), on_interrupt)
+            return self._go_on(cells, options, () if away is None else (away,), on_interrupt)
         kept = open_checkpoint(checkpoint, every, resume, options, cells, judging, away)
-
-        def learn() -> Fitted:
-            with progress(self.verbose, options.stop.max_iter) as watch, where.running(cells, self.n_jobs) as place:
-                return train(cells, replace(options, executor=place), judging, away, watch, control, kept)
-
-        self._learn(learn, (cells, tuple(part for part in (judging, away) if part is not None)), on_interrupt)
+        parts = tuple(part for part in (judging, away) if part is not None)
+        with (
+            self._keeping((cells, parts), on_interrupt) as keep,
+            progress(self.verbose, options.stop.max_iter) as watch,
+            where.running(cells, self.n_jobs) as place,
+        ):
+            keep(train(cells, replace(options, executor=place), judging, away, watch, control, kept))
         if self.stop_reason_ == "max_iter" and options.stop.tol > 0.0 and options.method is None:
             warnings.warn(
                 f"the bound still rose by more than tol={options.stop.tol:g} of itself after max_iter="
@@ -349,33 +355,31 @@ class CCPF(
         if any(other is not None and len(other) for other in others[:1]) or any(others[1:]):
             raise ValueError("warm_start=True takes no valid, checkpoint or callbacks; set warm_start=False for those")
 
-    def _going_on(
-        self, cells: Cells, options: Options, hidden: tuple[Cells, ...]
-    ) -> tuple[Callable[[], Fitted], tuple[Cells, tuple[Cells, ...]]]:
-        """A fit of these cells from the present model, and what it reads; new lines come after the known ones."""
+    def _go_on(self, cells: Cells, options: Options, hidden: tuple[Cells, ...], on_interrupt: OnInterrupt) -> Self:
+        """Fit these cells from the present model; new lines come after the known ones."""
         known = self.posterior_
         there = cells.align(known.rows.extend(cells.row_ids), known.cols.extend(cells.col_ids))
-        return lambda: go_on(known, there, options, hidden), (there, hidden)
-
-    def _learn(
-        self, fit: Callable[[], Fitted], read: tuple[Cells, tuple[Cells, ...]] | None, on_interrupt: OnInterrupt
-    ) -> Self:
-        """Fit, and keep what came of it and the cells it came from; what an interrupted fit has is kept as well."""
-        stopped: Interrupted | None = None
-        try:
-            fitted = fit()
-        except Interrupted as interrupt:
-            fitted, stopped = interrupt.fitted, interrupt
-        self._keep(fitted)
-        self.__dict__.pop("_folded", None)
-        if read is None:
-            for name in ("_seen", "_hidden"):
-                self.__dict__.pop(name, None)
-        else:
-            self._seen, self._hidden = read
-        if stopped is not None and on_interrupt == "raise":
-            raise stopped
+        with self._keeping((there, hidden), on_interrupt) as keep:
+            keep(go_on(known, there, options, hidden))
         return self
+
+    @contextmanager
+    def _keeping(
+        self, read: tuple[Cells, tuple[Cells, ...]] | None, on_interrupt: OnInterrupt
+    ) -> Iterator[Callable[[Fitted], None]]:
+        """A function that keeps a fit and the cells it came from; what an interrupted fit has is kept as well."""
+
+        def keep(fitted: Fitted) -> None:
+            self._keep(fitted)
+            self._folded = False
+            self._seen, self._hidden = (None, ()) if read is None else read
+
+        try:
+            yield keep
+        except Interrupted as stopped:
+            keep(stopped.fitted)
+            if on_interrupt == "raise":
+                raise
 
     def partial_fit(
         self,
@@ -420,7 +424,7 @@ class CCPF(
         cells = self._read(X, first=not hasattr(self, "posterior_"))
         if not hasattr(self, "posterior_"):
             return self.fit(cells, on_interrupt=on_interrupt)
-        if not hasattr(self, "_seen"):
+        if self._seen is None:
             raise ValueError("partial_fit needs the cells seen so far, which a loaded or streamed model does not hold")
         check_count("sweeps", sweeps, 1)
         options = self._options()
@@ -432,8 +436,8 @@ class CCPF(
             )
         options = replace(options, stop=replace(options.stop, max_iter=min(sweeps, options.stop.max_iter)))
         everything = self._seen.concat(cells, duplicates=duplicates)  # type: ignore[arg-type]
-        hidden = tuple(without(part, everything) for part in self.__dict__.get("_hidden", ()))
-        return self._learn(*self._going_on(everything, options, hidden), on_interrupt)
+        hidden = tuple(without(part, everything) for part in self._hidden)
+        return self._go_on(everything, options, hidden, on_interrupt)
 
     def fold_in(self, X: Any, axis: Literal["rows", "cols"] = "rows") -> CCPF:
         """A model of new rows (or columns) given the fitted columns (or rows), which stay as they are.

@@ -78,7 +78,7 @@ class CCPF(ccpf.CCPF):
         return Where("dask", self.client, self.scratch).running(cells, self.n_jobs)
 
     def _ranked(self, given: Recommended, lines: Array) -> tuple[Array, Array]:
-        where = given.seen if given.seen is not None else getattr(self, "_seen", None)
+        where = given.seen if given.seen is not None else self._seen
         if where is None or where.in_memory:
             return recommend_rows(given, lines)
         with self._running(where) as executor:

@@ -19,8 +19,8 @@ from nmar.evaluate.gains import Judges
 from nmar.evaluate.imputed import Imputations, Statistic, assumption, missing_cells
 from nmar.evaluate.sensitivity import BendSensitivity, Sensitivity, Unit, delta_adjusted
 from nmar.fit.augment import joint_draws
+from nmar.fit.job import hidden_cells
 from nmar.fit.problem import seed_sequence, whole_seed
-from nmar.fit.search.starts import hidden_cells
 from nmar.models.arguments import check_choice, check_count
 from nmar.posterior import posterior as ask
 from nmar.posterior.joint import as_seen, latent_given
@@ -40,7 +40,9 @@ class Imputing:
     n_jobs: int | None
     random_state: Any
     valid_trace_: Array
-    _seen: Cells
+    _seen: Cells | None
+    _hidden: tuple[Cells, ...]
+    _folded: bool
     _fitted: Callable[[], ask.Posterior]
     _about: Callable[[Target], ask.Posterior]
     fit: Callable[..., Any]
@@ -114,7 +116,7 @@ class Imputing:
             if k == 0 and len(i):
                 variance = float(np.mean(ask.mean_and_variance(draw, i, j)[1]))
         assumes = assumption(known.law, known.state.shared.linkage)
-        noise, seen = float(np.sqrt(variance)), getattr(self, "_seen", None)
+        noise, seen = float(np.sqrt(variance)), self._seen
         values, ids = as_seen(known, latent), (known.rows, known.cols)
         return Imputations(values, i, j, *ids, seen, lines, assumes, sweeps, noise, known, latent)
 
@@ -122,8 +124,8 @@ class Imputing:
         self, known: ask.Posterior, n: int, sweeps: int, seed: np.random.SeedSequence
     ) -> Iterator[ask.Posterior]:
         """Draws of the whole model, with data augmentation on the training cells where ``sweeps`` asks for it."""
-        seen = getattr(self, "_seen", None)
-        away = None if seen is None else hidden_cells(seen, *self.__dict__.get("_hidden", ()))
+        seen = self._seen
+        away = None if seen is None else hidden_cells(seen, *self._hidden)
         return joint_draws(known, seen, n, sweeps, seed, hidden=away, n_jobs=self.n_jobs, backend=self.backend)
 
     def _asked_cells(self, n: int, cells: Any, rows: Any, target: Target) -> tuple[ask.Posterior, Array, Array, Array]:
@@ -143,7 +145,7 @@ class Imputing:
             if len(np.unique(i * known.cols.size + j)) < len(i):
                 raise ValueError("cells names a cell twice, and each has one value in a completed table; name it once")
             return known, i, j, np.unique(i)
-        if not hasattr(self, "_seen"):
+        if self._seen is None:
             raise ValueError("a loaded or streamed model does not know which cells are missing; name them with cells=")
         lines = np.arange(known.rows.size)
         if rows is not None:
@@ -160,7 +162,7 @@ class Imputing:
 
     def _augmentation(self, known: ask.Posterior, sweeps: int | None) -> int:
         """Sweeps between two draws: those asked for, if they can be made."""
-        able = hasattr(self, "_seen") and not hasattr(self, "_folded") and self._fitted().law.target == "observed"
+        able = self._seen is not None and not self._folded and self._fitted().law.target == "observed"
         if sweeps is None:
             return SWEEPS if able and not known.law.data.cellwise else 0
         check_count("sweeps", sweeps, 0)
@@ -248,14 +250,14 @@ class Imputing:
         >>> found.frame().shape
         (3, 7)
         """
-        if not hasattr(self, "_seen"):
+        if self._seen is None:
             raise ValueError("linkage_sensitivity fits again and needs the training cells, which a loaded model lacks")
         held_out, link = as_cells(cells), self._fitted().linkage
         refuse_overlap("cells", held_out, "the training cells", self._seen)
         bends = np.atleast_1d(np.asarray(bend, np.float64))
         ids = held_out.row_ids[held_out.row_index], held_out.col_ids[held_out.col_index]
         away = held_out  # and what was hidden from the fit, which is no more missing now
-        for part in self.__dict__.get("_hidden", ()):
+        for part in self._hidden:
             away = away.concat(part, duplicates="last")
         seed = whole_seed(self.random_state)
         stopping, found, means, sds = self._stopped_on(held_out), [], [], []
@@ -281,7 +283,7 @@ class Imputing:
 
     def _stopped_on(self, held_out: Cells) -> Cells | None:
         """The cells that the fit was stopped on, those left out that judge now; None where there are none."""
-        parts = self.__dict__.get("_hidden", ())
+        parts = self._hidden
         if not parts or not len(self.valid_trace_):  # validation cells come first, where there were any
             return None
         kept = without(parts[0], held_out)

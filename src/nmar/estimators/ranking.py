@@ -78,7 +78,7 @@ class Ranking:
     """Recommendations, similar lines and factors from ``posterior_``."""
 
     _fitted: Callable[[], Posterior]
-    _seen: Cells
+    _seen: Cells | None
 
     def recommend(
         self,
@@ -132,7 +132,7 @@ class Ranking:
         known = self._fitted()
         if seen is not None:
             return as_cells(seen, "seen").align(known.rows, known.cols, unknown="drop")
-        if not hasattr(self, "_seen"):
+        if self._seen is None:
             raise ValueError(
                 "exclude_seen=True needs the training cells, which this loaded model does not hold; pass them as seen=,"
                 " or save the model with save(path, seen=True)"

@@ -23,8 +23,8 @@ from nmar.evaluate.gains import Judges, share_error
 from nmar.evaluate.missingness import residuals_of, spread_trend
 from nmar.evaluate.notes import ERROR
 from nmar.evaluate.scoring import probability_integral
+from nmar.fit.job import hidden_cells
 from nmar.fit.problem import seed_sequence
-from nmar.fit.search.starts import hidden_cells
 from nmar.fit.simulate import thrown
 from nmar.models.arguments import check_count
 from nmar.posterior.posterior import Posterior
@@ -171,7 +171,7 @@ def check(model: Any, cells: Any, train: Any = None, *, replicates: int = 100, r
     known, held_out = posterior_of(model), as_cells(cells)
     if not len(held_out):
         raise ValueError("cells is empty: give cells that the model was not fitted to")
-    seen = getattr(model, "_seen", None) if train is None else as_cells(train, "train")
+    seen = getattr(model, "training_cells_", None) if train is None else as_cells(train, "train")
     if seen is not None:
         refuse_overlap("cells", held_out, "the training cells", seen)
     elif not known.law.data.has_values:
@@ -186,7 +186,7 @@ def check(model: Any, cells: Any, train: Any = None, *, replicates: int = 100, r
         findings += [_uniform(integrals), *_spread(known, held_out)]
     if seen is not None:
         # what the fit was stopped on, and what was hidden from it, is no more missing than the cells given here
-        away = (held_out, *getattr(model, "_hidden", ()))
+        away = (held_out, *getattr(model, "hidden_cells_", ()))
         findings += _marginals(known, seen, away, replicates, random_state)
     return Check(tuple(findings), integrals)
 

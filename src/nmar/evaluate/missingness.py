@@ -25,14 +25,15 @@ from nmar.evaluate.dispersion import Dispersion, double_glm
 from nmar.evaluate.gains import Judges
 from nmar.evaluate.paired import PairedTest
 from nmar.evaluate.parts import refuse_complete, refuse_weights
-from nmar.evaluate.scoring import locate
 from nmar.fit.options import Options
 from nmar.fit.problem import whole_seed
 from nmar.fit.progress import progress
 from nmar.fit.train import train
 from nmar.models.arguments import check_count
 from nmar.models.settings import Factorization
+from nmar.posterior.places import cell_places
 from nmar.posterior.posterior import Posterior, mean_and_variance
+from nmar.prob.counts import chance
 
 __all__ = ["Bin", "MissingnessTest", "missingness_test"]
 
@@ -306,7 +307,7 @@ class Residuals(NamedTuple):
 
 
 def residuals_of(posterior: Posterior, cells: Cells) -> Residuals:
-    at = locate(posterior, cells)
+    at = cell_places(posterior, cells)
     mean, variance = mean_and_variance(*at)
     residual = np.asarray(cells.values, np.float64) - mean
     return Residuals(at.row, at.col, at.posterior.rates(at.row, at.col), residual, variance)
@@ -354,7 +355,7 @@ def _bins(of: Residuals, count: int) -> tuple[Bin, ...]:
 
 def _bin(quantile: float, rate: Array, squared: Array, variance: Array, judges: Judges) -> Bin:
     raw, relative = _with_interval(squared, judges), _with_interval(squared / variance, judges)
-    observed, expected = float(-np.expm1(-rate).mean()), float(variance.mean())
+    observed, expected = float(chance(rate).mean()), float(variance.mean())
     return Bin(quantile, observed, raw[0], expected, len(rate), *raw[1:], *relative)
 
 

@@ -6,7 +6,7 @@ Enters: posteriors and cells. Leaves: one number per cell. Nothing is drawn here
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,29 +14,12 @@ from numpy.typing import NDArray
 from nmar.data.cells import Cells
 from nmar.fit.problem import seed_sequence
 from nmar.posterior.mixing import draws, mixtures
+from nmar.posterior.places import Places, cell_places
 from nmar.posterior.posterior import Posterior, log_density, mean_and_variance
 
 Array = NDArray[Any]
 
 DRAWS = 200  # of a cell, among which its value is ranked
-
-
-class Places(NamedTuple):
-    """Cells as a posterior sees them."""
-
-    posterior: Posterior
-    row: Array
-    col: Array
-
-
-def locate(posterior: Posterior, cells: Cells) -> Places:
-    """Positions of the cells on the posterior's axes; ids it never saw get its prior line, at position −1."""
-    if cells.rows == posterior.rows and cells.cols == posterior.cols:
-        return Places(posterior, *cells.positions())
-    row = posterior.rows.positions(cells.row_ids, unknown="prior")[cells.row_index]
-    col = posterior.cols.positions(cells.col_ids, unknown="prior")[cells.col_index]
-    unseen = bool((row < 0).any() or (col < 0).any())
-    return Places(posterior.extended() if unseen else posterior, row, col)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +38,7 @@ class Scores:
 
 def score(posterior: Posterior, cells: Cells) -> Scores:
     """Score every cell."""
-    at = locate(posterior, cells)
+    at = cell_places(posterior, cells)
     y = np.asarray(cells.values, np.float64)
     mean, _ = mean_and_variance(*at)
     return Scores(log_density(*at, y), log_density(*at, y, plugin=True), (y - mean) ** 2)
@@ -73,7 +56,7 @@ def probability_integral(posterior: Posterior, cells: Cells, random_state: Any =
     distribution function the cell is ranked among ``DRAWS`` draws, ties broken at random and the rank spread over its
     step, which is uniform too.
     """
-    at, y = locate(posterior, cells), np.asarray(cells.values, np.float64)
+    at, y = cell_places(posterior, cells), np.asarray(cells.values, np.float64)
     rng = np.random.default_rng(seed_sequence(random_state))
     if posterior.law.support is not None:
         return _between_edges(at, y, rng)

@@ -92,7 +92,7 @@ def _likely(known: Posterior) -> tuple[float, float]:
     """P(observed) below which, and above which, a tenth of the observed cells lies."""
     rng = np.random.default_rng(0)
     i, j = (rng.integers(0, len(axis), PAIRS) for axis in (known.rows, known.cols))
-    chance = np.sort(-np.expm1(-known.rates(i, j)))
+    chance = np.sort(known.observed_probability(i, j))
     share = np.cumsum(chance) / chance.sum()
     low, high = (float(chance[np.searchsorted(share, level)]) for level in (0.1, 0.9))
     return low, min(high, 0.999)

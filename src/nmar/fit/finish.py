@@ -1,69 +1,31 @@
 """How every fit ends: the main run, what is done after each of its sweeps, and the posterior it leaves.
 
-First fits (fit/train.py), fits that go on with more cells (fit/grow.py) and streams (fit/solvers/stream.py) end here.
+First fits (fit/train.py), fits that go on with more cells (fit/grow.py) and streams (fit/stream.py) end here.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from nmar.data.cells import Cells
-from nmar.fit.loop.callbacks import INTERRUPTED, run_kept
-from nmar.fit.loop.run import Fit, FullSweeps, Progress, Schedule, Trace
+from nmar.fit.job import Job
+from nmar.fit.loop.run import Fit, FullSweeps, Progress, Schedule, run
 from nmar.fit.loop.stop import StopRule
 from nmar.fit.problem import seed_sequence
-from nmar.fit.search.choose import Choice, score
-from nmar.fit.search.starts import Job
+from nmar.fit.result import Fitted
 from nmar.fit.solvers.entrywise import Entrywise, Visits
 from nmar.fit.solvers.schedule import Batches, Minibatch
 from nmar.models.context import Observed
 from nmar.models.law import Law
+from nmar.posterior.places import held_out_score
 from nmar.posterior.posterior import Posterior
 
 log = logging.getLogger("nmar")
 
 How = tuple[Schedule, StopRule]  # what a sweep is, and when it has been enough
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A posterior and how it came about."""
-
-    posterior: Posterior
-    trace: Trace
-    reason: str
-    choices: tuple[Choice, ...] = ()
-    effective_cells: float | None = None  # of cells that count by inverse probability
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended it; the posterior is that of the last finished sweep."""
-        return self.reason == INTERRUPTED
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a fit that has finished a sweep: ``fitted`` is the fit up to the last one."""
-
-    def __init__(self, fitted: Fitted) -> None:
-        super().__init__(f"the fit was interrupted after {fitted.trace.iterations} sweeps")
-        self.fitted = fitted
-
-
-def uninterrupted(fitted: Fitted) -> Fitted:
-    """The fit; one that was interrupted is raised, so that nothing goes on as if it had ended by itself."""
-    if fitted.interrupted:
-        raise Interrupted(fitted)
-    return fitted
-
-
-def preliminary(fitted: Fitted) -> Fitted:
-    """A fit that only prepares the one asked for: interrupted, it leaves nothing to keep."""
-    if fitted.interrupted:
-        raise KeyboardInterrupt
-    return fitted
 
 
 def full_sweeps(job: Job) -> How:
@@ -104,8 +66,9 @@ def finish(job: Job, law: Law, observed: Observed, progress: Progress, how: How)
             job.keep.write(now.on_host())
         if job.watch is not None:
             job.watch(now.trace, now.state)
+        job.control.tell(now)
 
-    fit = run_kept(progress, job.context(law, observed), rule, job.control, schedule, judge, tell)
+    fit = run(progress, job.context(law, observed), rule, judge, tell, schedule, job.control, keeps=True)
     _keep_last(job, fit, progress)
     best = None if fit.progress is None else fit.progress.best
     log.info("stopped after %d sweeps: %s", fit.trace.iterations, fit.reason)
@@ -127,4 +90,4 @@ def _keep_last(job: Job, fit: Fit, began: Progress) -> None:
 
 def _score(posterior: Posterior, cells: Cells) -> float:
     """Mean predictive log likelihood of cells on the posterior's axes."""
-    return float(np.mean(score(posterior, cells)))
+    return float(np.mean(held_out_score(posterior, cells)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nmar.fit.solvers.remember import BatchSums
+from nmar.fit.loop.remember import BatchSums
 from nmar.models.law import Law
 from nmar.models.protocol import Alignment
 from nmar.models.scaling import LineSums

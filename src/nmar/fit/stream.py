@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from nmar.data.cells import Cells
 from nmar.fit.executor import threads
+from nmar.fit.finish import finish
+from nmar.fit.job import Job, begin_fit, check_cells, fixed_seed
 from nmar.fit.loop.callbacks import Control
-from nmar.fit.loop.finish import Fitted, finish, uninterrupted
 from nmar.fit.loop.run import Progress
 from nmar.fit.options import Options
-from nmar.fit.search.starts import Job, begin_fit
+from nmar.fit.result import Fitted, uninterrupted
 from nmar.fit.solvers.schedule import Minibatch, Source, Stream, check_streams
-from nmar.fit.train import check_cells, fixed_seed
 from nmar.kernels.choose import choose
 
 
