@@ -197,4 +197,4 @@ def test_completion(shell: str, capsys, tmp_path: Path) -> None:
         ask = '\nCOMP_WORDS=(nmar {}); COMP_CWORD={}; _nmar; echo "${{COMPREPLY[@]}}"\n'
         asked = ask.format("re", 1) + ask.format("fit --solver m", 3) + ask.format("predict --lev", 2)
         found = subprocess.run(["bash", "-c", script + asked], capture_output=True, text=True, check=True).stdout
-        assert found.splitlines() == ["recommend reproduce report", "minibatch", "--level"]
+        assert found.splitlines() == ["recommend report", "minibatch", "--level"]

@@ -32,6 +32,7 @@ from nmar.fit.loop.callbacks import Callback, Control
 from nmar.fit.loop.finish import Fitted, Interrupted
 from nmar.fit.options import Options
 from nmar.fit.parameters import PARAMETERS
+from nmar.fit.progress import progress
 from nmar.fit.solvers.entrywise import Entrywise
 from nmar.fit.solvers.schedule import Minibatch, is_stream
 from nmar.fit.solvers.stream import train_stream
@@ -42,7 +43,6 @@ from nmar.models.settings import Settings
 from nmar.posterior.store import load as load_record
 from nmar.prob.linkage import Linkage
 from nmar.prob.support import Bounds
-from nmar.report.progress import progress
 
 Array = NDArray[Any]
 OnInterrupt = Literal["raise", "keep"]

@@ -15,6 +15,9 @@ from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
 from nmar.data.split import refuse_overlap, without
 from nmar.estimators.asking import Target, Unknown
+from nmar.evaluate.gains import Judges
+from nmar.evaluate.imputed import Imputations, Statistic, assumption, missing_cells
+from nmar.evaluate.sensitivity import BendSensitivity, Sensitivity, Unit, delta_adjusted
 from nmar.fit.augment import joint_draws
 from nmar.fit.problem import seed_sequence, whole_seed
 from nmar.fit.search.starts import hidden_cells
@@ -22,9 +25,6 @@ from nmar.models.arguments import check_choice, check_count
 from nmar.posterior import posterior as ask
 from nmar.posterior.joint import as_seen, latent_given
 from nmar.prob.linkage import Curve, Free, Linkage
-from nmar.report.gains import Judges
-from nmar.report.imputed import Imputations, Statistic, assumption, missing_cells
-from nmar.report.sensitivity import BendSensitivity, Sensitivity, Unit, delta_adjusted
 
 Array = NDArray[Any]
 

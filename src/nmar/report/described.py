@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.evaluate.curves import posterior_of
+from nmar.evaluate.notes import KINDS, ZIGZAG
+from nmar.fit.names import thinned_by
 from nmar.posterior.posterior import Posterior
-from nmar.report.curves import posterior_of
 from nmar.report.document import Fact
-from nmar.report.names import thinned_by
-from nmar.report.notes import KINDS, ZIGZAG
 
 __all__ = ["Group", "groups", "kind_of", "linkage_words", "model_facts"]
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import nmar
+from nmar.evaluate.clustered import Regression, clustered_regression
+from nmar.evaluate.dispersion import double_glm
+from nmar.evaluate.missingness import Residuals, folded, spread_trend, weaker_trend
 from nmar.fit.train import train
-from nmar.report.clustered import Regression, clustered_regression
-from nmar.report.dispersion import double_glm
-from nmar.report.missingness import Residuals, folded, spread_trend, weaker_trend
 
 SETTINGS = {"factors": 3, "rank": 2, "max_iter": 40, "n_jobs": 1, "folds": 2}
 
@@ -33,7 +33,7 @@ def test_residuals_are_those_of_one_dispersion(linked: nmar.Cells, monkeypatch: 
         seen.append(train(cells, options, **rest))
         return seen[-1]
 
-    monkeypatch.setattr("nmar.report.missingness.train", fitted)
+    monkeypatch.setattr("nmar.evaluate.missingness.train", fitted)
     nmar.missingness_test(linked, **{**SETTINGS, "max_iter": 3})
     assert len(seen) == 2 and all(one.posterior.state.shared.noise is None for one in seen)
 
@@ -154,7 +154,7 @@ def test_seeds_of_every_kind(linked: nmar.Cells, kind: str) -> None:
 def test_a_generator_seeds_the_paired_test_too(linked: nmar.Cells, monkeypatch: pytest.MonkeyPatch) -> None:
     """By one whole number, which is what comparisons take."""
     seeds: list[int] = []
-    monkeypatch.setattr("nmar.report.missingness.against_controls", lambda *given: seeds.append(given[3]))
+    monkeypatch.setattr("nmar.evaluate.missingness.against_controls", lambda *given: seeds.append(given[3]))
     for _ in range(2):
         nmar.missingness_test(linked, np.random.default_rng(3), **{**SETTINGS, "max_iter": 2}, paired=True)
     assert isinstance(seeds[0], int) and seeds[0] == seeds[1]

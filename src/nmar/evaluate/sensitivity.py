@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.report.imputed import Imputations, Statistic
-from nmar.report.notes import ERROR
-from nmar.report.pooling import pool
+from nmar.evaluate.imputed import Imputations, Statistic
+from nmar.evaluate.notes import ERROR
+from nmar.evaluate.pooling import pool
 
 if TYPE_CHECKING:
     import pandas

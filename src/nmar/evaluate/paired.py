@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from scipy.stats import t as student
 
-from nmar.report.gains import Errors
+from nmar.evaluate.gains import Errors
 
 if TYPE_CHECKING:
-    from nmar.report.comparison import Comparison
+    from nmar.evaluate.comparison import Comparison
 
 __all__ = ["PairedTest", "paired_test"]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nmar
-from nmar.report.gains import Gain, Judges
+from nmar.evaluate.gains import Gain, Judges
 
 
 def grid(rows: int, cols: int, first: int = 0) -> nmar.Cells:

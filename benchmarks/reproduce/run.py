@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.reproduce.paper import PRINTED, TABLES, Printed
+from benchmarks.reproduce.records import Record, as_text, finished
+from benchmarks.reproduce.sources import Problem, find
 from nmar.data.atomic import write_text
+from nmar.evaluate.compare import compare
+from nmar.evaluate.comparison import Comparison, Entry, Key, Row
+from nmar.evaluate.missingness import MissingnessTest, missingness_test
 from nmar.models.arguments import check_choice, check_count
 from nmar.models.settings import Factorization, Mixture, Regression, Settings
 from nmar.prob.linkage import Curve, Free, Linear
-from nmar.report.compare import compare
-from nmar.report.comparison import Comparison, Entry, Key, Row
-from nmar.report.missingness import MissingnessTest, missingness_test
-from nmar.report.reproduce.paper import PRINTED, TABLES, Printed
-from nmar.report.reproduce.records import Record, as_text, finished
-from nmar.report.reproduce.sources import Problem, find
 
 __all__ = ["Asked", "Cell", "Reproduction", "cells_of"]
 

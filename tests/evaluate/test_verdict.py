@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import nmar
-from nmar.report.comparison import Comparison, Entry, Key
-from nmar.report.scoring import Scores
+from nmar.evaluate.comparison import Comparison, Entry, Key
+from nmar.evaluate.scoring import Scores
 
 DATA = "factorization:2"
 FREE, LINEAR, TASTE, TWO_STAGE = (Key(DATA, name) for name in ("free", "linear", "taste", "two-stage"))

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import t as student
 
 import nmar
-from nmar.report.comparison import Comparison, Key
-from nmar.report.gains import Errors
+from nmar.evaluate.comparison import Comparison, Key
+from nmar.evaluate.gains import Errors
 
 SETTINGS = {"factors": 3, "rank": 2, "max_iter": 12, "n_jobs": 1, "folds": 2, "tested": 1}
 

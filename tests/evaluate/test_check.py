@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import nmar
+from nmar.evaluate.check import LEVELS, _coverage
+from nmar.evaluate.gains import Judges
 from nmar.prob.factor import GammaFactor
-from nmar.report.check import LEVELS, _coverage
-from nmar.report.gains import Judges
 
 
 @pytest.fixture(scope="module")

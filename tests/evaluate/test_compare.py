@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import nmar
+from nmar.evaluate.comparison import Comparison, Key
+from nmar.evaluate.scoring import score
 from nmar.posterior.posterior import log_density
-from nmar.report.comparison import Comparison, Key
-from nmar.report.scoring import score
 
 DATA = "factorization:2"
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
+from nmar.evaluate.gains import Judges, share_error
+from nmar.evaluate.scoring import coverage, probability_integral
 from nmar.posterior.posterior import Posterior
-from nmar.report.gains import Judges, share_error
-from nmar.report.scoring import coverage, probability_integral
 
 Array = NDArray[Any]
 

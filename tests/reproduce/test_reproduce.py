@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import nmar
-from nmar.cli.main import main
+from benchmarks.reproduce import pages, run, sources
+from benchmarks.reproduce.__main__ import main
+from benchmarks.reproduce.paper import PRINTED, TABLES
+from benchmarks.reproduce.run import Asked, Reproduction, cells_of
 from nmar.data.read import write_frame
-from nmar.report.reproduce import pages, run, sources
-from nmar.report.reproduce.paper import PRINTED, TABLES
-from nmar.report.reproduce.run import Asked, Reproduction, cells_of
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.slow  # see CONTRIBUTING.md
@@ -333,7 +333,7 @@ def test_command(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     pytest.importorskip("matplotlib")
     common = ["--data", str(data), "-o", str(tmp_path), "--factors", "2", "--max-iter", "3", "--cells", "300"]
     common += ["--dtype", "float64"]
-    assert main(["reproduce", "table4", *common, "--jobs", "1"]) == 0
+    assert main(["table4", *common, "--jobs", "1"]) == 0
     text = capsys.readouterr().out
     assert (tmp_path / "table4.md").read_text() == text.rstrip("\n") + "\n"
     assert "| movielens | tag_genome_partial | Regression on 2 covariates | -1.921 | -1.907 | +0.014 |" in text
@@ -342,22 +342,22 @@ def test_command(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert len(table) == 12 and {one["data"] for one in table} == {"tag_genome_partial", "ml_1m"}
     assert all(one["cells"] <= 300 < one["available"] for one in table)
     assert (tmp_path / "table4.png").stat().st_size > 5000
-    assert main(["reproduce", "figure1", *common, "--jobs", "1"]) == 0
+    assert main(["figure1", *common, "--jobs", "1"]) == 0
     text = capsys.readouterr().out
     assert "| yelp | yelp_250k |" in text and "≤ 6e-17" in text and "no data for amazon" in text
     assert (tmp_path / "figure1.png").stat().st_size > 5000
-    assert main(["reproduce", "table4", "--data", str(tmp_path / "nowhere")]) == 2
+    assert main(["table4", "--data", str(tmp_path / "nowhere")]) == 2
     assert "is not a folder" in capsys.readouterr().err
     for wrong in (["--seeds", "0"], ["--factors", "0"], ["--max-iter", "0"]):
         for what in TABLES:
-            assert main(["reproduce", what, *common, *wrong]) == 2
-            assert f"error: {wrong[0]} " in capsys.readouterr().err
+            assert main([what, *common, *wrong]) == 2
+            assert f"error: {wrong[0][2:].replace('-', '_')}=0" in capsys.readouterr().err
 
 
 def test_a_run_without_a_fit_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     (tmp_path / "data").mkdir()
-    assert main(["reproduce", "all", "--data", str(tmp_path / "data"), "-o", str(tmp_path / "out")]) == 1
+    assert main(["all", "--data", str(tmp_path / "data"), "-o", str(tmp_path / "out")]) == 1
     shown = capsys.readouterr()
     assert "no data for amazon" in shown.out and "nothing was fitted" in shown.err
     assert {file.name for file in (tmp_path / "out").glob("*.md")} == {f"{name}.md" for name in TABLES}

@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import kstest
 
 import nmar
+from nmar.evaluate.curves import calibration
+from nmar.evaluate.scoring import probability_integral
 from nmar.posterior.posterior import Posterior
-from nmar.report.curves import calibration
-from nmar.report.scoring import probability_integral
 
 SHAPE = (120, 60)
 MODELS = {

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from nmar.report.gains import Gain
+from nmar.evaluate.gains import Gain
 
 if TYPE_CHECKING:
-    from nmar.report.comparison import Comparison, Key
+    from nmar.evaluate.comparison import Comparison, Key
 
 SMALL = 0.01  # nats per cell: one per cent of probability
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from nmar.report.clustered import Regression, clustered_regression
+from nmar.evaluate.clustered import Regression, clustered_regression
 
 __all__ = ["Dispersion", "Slope", "double_glm"]
 

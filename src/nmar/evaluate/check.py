@@ -17,17 +17,17 @@ from scipy.stats import kstest
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
 from nmar.data.split import refuse_overlap
+from nmar.evaluate.clustered import LEAST_LINES
+from nmar.evaluate.curves import posterior_of
+from nmar.evaluate.gains import Judges, share_error
+from nmar.evaluate.missingness import residuals_of, spread_trend
+from nmar.evaluate.notes import ERROR
+from nmar.evaluate.scoring import probability_integral
 from nmar.fit.problem import seed_sequence
 from nmar.fit.search.starts import hidden_cells
 from nmar.fit.simulate import thrown
 from nmar.models.arguments import check_count
 from nmar.posterior.posterior import Posterior
-from nmar.report.clustered import LEAST_LINES
-from nmar.report.curves import posterior_of
-from nmar.report.gains import Judges, share_error
-from nmar.report.missingness import residuals_of, spread_trend
-from nmar.report.notes import ERROR
-from nmar.report.scoring import probability_integral
 
 if TYPE_CHECKING:
     import pandas

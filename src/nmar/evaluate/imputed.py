@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
+from nmar.evaluate.pooling import Pooled, pool
 from nmar.models.law import Law
 from nmar.posterior.joint import as_seen
 from nmar.posterior.posterior import Posterior
 from nmar.prob.linkage import Linkage
-from nmar.report.pooling import Pooled, pool
 
 if TYPE_CHECKING:
     import pandas

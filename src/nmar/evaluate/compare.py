@@ -1,6 +1,6 @@
 """Is the missingness worth modelling? Models with and without it and their controls, on the same cells.
 
-Enters: cells. Leaves: a :class:`~nmar.report.comparison.Comparison` with one row per fit. Gaussian models all have
+Enters: cells. Leaves: a :class:`~nmar.evaluate.comparison.Comparison` with one row per fit. Gaussian models all have
 noise by row and column. What modelling the missingness is worth is the gain over the best control, for a gain over the
 ignorable model may be a heavier tail, whatever is missing (theory.md, Control).
 """
@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 
 from nmar.data.cells import Cells
+from nmar.evaluate.comparison import SHUFFLED, TAIL, TASTE, TWO_STAGE, Comparison, Entry, Key, Setting, Summary
+from nmar.evaluate.parts import Parts, Split
+from nmar.evaluate.scoring import Scores, score
+from nmar.fit.names import data_named, label, linkage_named
 from nmar.fit.options import Options, coupling
+from nmar.fit.progress import progress
 from nmar.fit.taste import describes
 from nmar.fit.train import train as fit_model
 from nmar.models.arguments import check_choice, check_count
 from nmar.models.settings import Factorization, Settings
 from nmar.prob.families import family
 from nmar.prob.linkage import Linkage
-from nmar.report.comparison import SHUFFLED, TAIL, TASTE, TWO_STAGE, Comparison, Entry, Key, Setting, Summary
-from nmar.report.names import data_named, label, linkage_named
-from nmar.report.parts import Parts, Split
-from nmar.report.progress import progress
-from nmar.report.scoring import Scores, score
 
 __all__ = ["compare"]
 

@@ -10,15 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmar.data.cells import Cells
+from nmar.evaluate.gains import Gain, Judges
+from nmar.evaluate.notes import KINDS, MODELLED
+from nmar.evaluate.paired import PairedTest, paired_test
+from nmar.evaluate.scoring import Scores
+from nmar.evaluate.verdict import Verdict, verdict
 from nmar.fit.loop.finish import Fitted
+from nmar.fit.names import line
 from nmar.fit.options import Options
-from nmar.report.gains import Gain, Judges
-from nmar.report.names import line
-from nmar.report.notes import KINDS, MODELLED
-from nmar.report.paired import PairedTest, paired_test
-from nmar.report.scoring import Scores
-from nmar.report.text import table
-from nmar.report.verdict import Verdict, verdict
 
 __all__ = [
     "SHUFFLED",
@@ -254,6 +253,8 @@ class Comparison:
 
     def text(self, color: bool = False) -> str:
         """The table for a terminal, of at most 80 columns."""
+        from nmar.report.text import table
+
         return table(self, color)
 
     def __str__(self) -> str:

@@ -19,20 +19,20 @@ from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
 from nmar.data.split import EntryKFold
+from nmar.evaluate.clustered import Regression, clustered_regression
+from nmar.evaluate.compare import compare
+from nmar.evaluate.dispersion import Dispersion, double_glm
+from nmar.evaluate.gains import Judges
+from nmar.evaluate.paired import PairedTest
+from nmar.evaluate.parts import refuse_complete, refuse_weights
+from nmar.evaluate.scoring import locate
 from nmar.fit.options import Options
 from nmar.fit.problem import whole_seed
+from nmar.fit.progress import progress
 from nmar.fit.train import train
 from nmar.models.arguments import check_count
 from nmar.models.settings import Factorization
 from nmar.posterior.posterior import Posterior, mean_and_variance
-from nmar.report.clustered import Regression, clustered_regression
-from nmar.report.compare import compare
-from nmar.report.dispersion import Dispersion, double_glm
-from nmar.report.gains import Judges
-from nmar.report.paired import PairedTest
-from nmar.report.parts import refuse_complete, refuse_weights
-from nmar.report.progress import progress
-from nmar.report.scoring import locate
 
 __all__ = ["Bin", "MissingnessTest", "missingness_test"]
 
@@ -167,9 +167,9 @@ def missingness_test(
     have a residual and a P(observed) from a fit that has not seen them. Absolute residuals, divided by the model's own
     predictive standard deviation, are then regressed on the rank of P(observed), and so are their squares; both have to
     show a trend, and the same one, because one of them alone may show a change of the residuals' shape. The variance of
-    the slope allows for any dependence within rows and within columns (:mod:`nmar.report.clustered`), which is also
+    the slope allows for any dependence within rows and within columns (:mod:`nmar.evaluate.clustered`), which is also
     what cells of different folds have in common. Beside it stands the double generalized linear model of the paper, for
-    an effect size (:mod:`nmar.report.dispersion`).
+    an effect size (:mod:`nmar.evaluate.dispersion`).
 
     Parameters
     ----------
