@@ -302,6 +302,14 @@ class DesignedPattern:
             weights.alpha[:, at.cross] = _times(side.weights.alpha[:, at.own], cross.drawn(rng).mean)
         return PatternSide(weights, side.activity)
 
+    def variance(self, weights: GammaFactor) -> Array:
+        """Var of the coordinates of some lines, float64; known ones have none, and products that of their effects."""
+        found, at, cross = self.plain.variance(weights), self.blocks, self.effects.cross
+        found[:, at.own] = found[:, at.cross] = 0.0
+        if cross is not None and not self.leads:
+            found[:, at.cross] = _times(weights.alpha[:, at.own] ** 2, cross.variance)
+        return found
+
     def learned(self, means: Array) -> Array:
         """Learned coordinates among those of lines."""
         at = self.blocks

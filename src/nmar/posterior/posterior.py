@@ -20,7 +20,7 @@ from nmar.models.noise import Noise
 from nmar.models.predictive import BinTable, Predictive, with_noise
 from nmar.models.state import Side, State, join
 from nmar.posterior.mixing import BLOCK, Mixed, draws, log_mixture, mixtures
-from nmar.prob.counts import chance
+from nmar.prob import counts
 from nmar.prob.factor import GammaFactor
 from nmar.prob.linkage import Linkage
 from nmar.prob.pieces import pieces
@@ -88,7 +88,25 @@ class Posterior:
 
     def observed_probability(self, i: Array, j: Array) -> Array:
         """P(observed) of the cells (i, j) at the mean rate, 1 − exp(−E[Λ])."""
-        return chance(self.rates(i, j))
+        return counts.chance(self.rates(i, j))
+
+    def observed_rates(self, i: Array, j: Array) -> Array:
+        """E[Λ_ij | observed], for cells that are asked about as observed; Λ is a gamma of its mean and variance."""
+        out = np.empty(len(i))
+        for block in pieces(len(i), BLOCK):
+            out[block] = counts.observed_rate(*self.rate_moments(i[block], j[block]))
+        return out
+
+    def rate_moments(self, i: Array, j: Array) -> tuple[Array, Array]:
+        """E Λ and Var Λ = Σ_k (E u² E v² − (E u E v)²) of a block of cells."""
+        (u, du), (v, dv) = (
+            (weights.mean.astype(np.float64), self.law.pattern_of(self.state.shared, axis).variance(weights))
+            for axis, weights in enumerate(
+                side.pattern.weights.take(lines) for side, lines in zip(self.state.sides, (i, j), strict=True)
+            )
+        )
+        mean, variance = np.einsum("pk,pk->p", u, v), np.einsum("pk,pk->p", du, dv + v**2)
+        return np.maximum(mean, 1e-300), variance + np.einsum("pk,pk->p", u**2, dv)
 
     def cells(self, i: Array, j: Array) -> Predictive:
         """What the data model predicts for the cells (i, j)."""

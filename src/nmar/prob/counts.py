@@ -87,6 +87,19 @@ def truncated_mean(rate: Array, thinning: float = 1.0) -> Array:
     return recorded if thinning == 1.0 else recorded + (thinning - 1.0) * g
 
 
+def observed_rate(mean: Array, variance: Array) -> Array:
+    """E[Λ | observed] of rates Λ that are gamma with these moments; ``mean`` where the rate is known (theory.md).
+
+    An observed cell had an event, and among the rates that it may have larger ones have events more often. With
+    t = Var Λ/E Λ, E e^{−Λ} = (1 + t)^{−E Λ/t} and E Λe^{−Λ} = E Λ (1 + t)^{−E Λ/t − 1}.
+    """
+    mean = np.asarray(mean, np.float64)
+    t = np.maximum(variance / mean, 1e-300)  # 0 where the rate is known: log1p(t)/t is then 1
+    log = np.log1p(t)
+    none = mean * (log / t)  # −log P(no event)
+    return np.asarray(mean * (np.expm1(-none - log) / np.expm1(-none)))
+
+
 def _tail_sum(log_rate: Array, start: int) -> tuple[Array, Array]:
     """log Σ_{n≥M} s^n/n! and E[n | n ≥ M] for M = ``start`` ≥ 1, without thinning."""
     s = np.exp(log_rate)
