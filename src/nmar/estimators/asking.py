@@ -74,19 +74,23 @@ class Asking:
         return replace(known, law=replace(known.law, target=target))
 
     def log_density(self, cells: Any, plugin: bool = False, unknown: Unknown = "error", target: Target = None) -> Array:
-        """log p(y) of each cell, in row-major order, given that it is observed or not (``target``).
+        """Log density of the value of each cell, in row-major order, given that it is observed or not (``target``).
 
         Parameters
         ----------
-        cells : Cells, a table with one line per cell, or a matrix of the rows of the fit, as in ``fit``
-        plugin : False integrates over the data model's posterior; True is the paper's plug-in density
-        unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
-        target : "observed", values given that they are observed; "all", of any cell; None: as fitted
+        cells : Cells or array-like
+            Cells, a table with one line per cell, or a matrix of the rows of the fit, as in :meth:`fit`.
+        plugin : bool, default=False
+            Whether to plug in posterior means, as the paper does, instead of integrating over the posterior.
+        unknown : {"error", "prior"}, default="error"
+            What to do with ids that the model does not know: raise an error, or predict them from the prior.
+        target : {"observed", "all"} or None, default=None
+            Which cells the question is about: observed ones, or all. None: those that the model was fitted for.
 
         Returns
         -------
-        array
-            In nats, one entry per cell.
+        ndarray of shape (cells,)
+            Log densities in nats.
 
         Examples
         --------
@@ -119,12 +123,21 @@ class Asking:
 
         Parameters
         ----------
-        cells : Cells, a table with one line per cell, or a matrix of the rows of the fit, as in ``fit``
-        plugin : False integrates over the data model's posterior; True is the paper's L_NM
-        per_cell : return the array instead of its mean
-        unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
-        target : "observed": the cells are observed ones; "all": they are a sample of all cells, whoever chose them.
-            None: what the model was fitted for
+        cells : Cells or array-like
+            Cells, a table with one line per cell, or a matrix of the rows of the fit, as in :meth:`fit`.
+        plugin : bool, default=False
+            Whether to plug in posterior means, as the paper's L_NM does, instead of integrating over the posterior.
+        per_cell : bool, default=False
+            Return the array instead of its mean.
+        unknown : {"error", "prior"}, default="error"
+            What to do with ids that the model does not know: raise an error, or predict them from the prior.
+        target : {"observed", "all"} or None, default=None
+            Which cells these are a sample of: observed ones, or all. None: those that the model was fitted for.
+
+        Returns
+        -------
+        float or ndarray of shape (cells,)
+            The mean in nats, or with ``per_cell=True`` the log likelihood of each cell.
 
         Examples
         --------
@@ -162,7 +175,13 @@ class Asking:
             Cells are those of known rows and columns, by id. A matrix is either of the rows of the fit, or of other
             rows: then each row's cells are cut into two halves at random, and each half is predicted from the other.
             Rows of a pandas table are told by its index, those of AnnData by ``obs_names``.
-        y : ignored
+        y : None, default=None
+            Not used; scikit-learn passes it.
+
+        Returns
+        -------
+        float
+            Mean in nats per cell.
 
         Examples
         --------
@@ -243,10 +262,21 @@ class Asking:
 
         Parameters
         ----------
-        rows, cols : ids, one of each per entry
-        return_std : return (mean, standard deviation)
-        unknown : what to do with ids not seen in training: "error", or "prior"
-        target : "observed", E[y | observed]; "all", E[y] whether observed or not; None: what the model was fitted for
+        rows, cols : array-like
+            Ids, one of each per entry.
+        return_std : bool, default=False
+            Return (mean, standard deviation).
+        unknown : {"error", "prior"}, default="error"
+            What to do with ids that the model does not know: raise an error, or predict them from the prior.
+        target : {"observed", "all"} or None, default=None
+            Which expectation: E[y | observed] or, of all cells, E[y]. None: what the model was fitted for.
+
+        Returns
+        -------
+        mean : ndarray of shape (entries,)
+            Expected values.
+        sd : ndarray of shape (entries,)
+            Standard deviations, with ``return_std=True`` only.
 
         Examples
         --------
@@ -268,14 +298,19 @@ class Asking:
 
         Parameters
         ----------
-        rows, cols : ids, one of each per entry
-        level : probability that the interval holds the value
-        unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
-        target : "observed", values given that they are observed; "all", of any cell; None: as fitted
+        rows, cols : array-like
+            Ids, one of each per entry.
+        level : float, default=0.9
+            Probability that the interval holds the value.
+        unknown : {"error", "prior"}, default="error"
+            What to do with ids that the model does not know: raise an error, or predict them from the prior.
+        target : {"observed", "all"} or None, default=None
+            Which cells the question is about: observed ones, or all. None: those that the model was fitted for.
 
         Returns
         -------
-        low, high : arrays
+        low, high : ndarray of shape (entries,)
+            Ends of the intervals.
 
         Examples
         --------
@@ -299,14 +334,19 @@ class Asking:
 
         Parameters
         ----------
-        rows, cols : ids, one of each per entry
-        n : number of draws of each entry
-        seed : int, numpy generator or None
-        unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
+        rows, cols : array-like
+            Ids, one of each per entry.
+        n : int, default=100
+            Number of draws of each entry.
+        seed : int, Generator or None, default=None
+            Seed of the draws.
+        unknown : {"error", "prior"}, default="error"
+            What to do with ids that the model does not know: raise an error, or predict them from the prior.
 
         Returns
         -------
-        (entries, n) array
+        ndarray of shape (entries, n)
+            The draws.
 
         Examples
         --------
@@ -326,12 +366,15 @@ class Asking:
 
         Parameters
         ----------
-        rows, cols : ids, one of each per entry
-        unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
+        rows, cols : array-like
+            Ids, one of each per entry.
+        unknown : {"error", "prior"}, default="error"
+            What to do with ids that the model does not know: raise an error, or predict them from the prior.
 
         Returns
         -------
-        array
+        ndarray of shape (entries,)
+            Probabilities.
 
         Examples
         --------

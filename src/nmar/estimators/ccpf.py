@@ -140,26 +140,43 @@ class CCPF(
 
     Attributes
     ----------
-    posterior_ : everything that was learned
-    linkage_ : fitted linkage, with ``table(n)`` and, where it has one, ``c``
-    dispersion_ : σ² (Gaussian) or κ
-    bound_trace_, valid_trace_, seconds_trace_ : one entry per sweep
-    n_iter_ : number of sweeps
-    stop_reason_ : why the fit ended: "converged" (``tol``), "validation" (``patience``), "max_iter", "max_time",
-        "callback" or "interrupted" (Ctrl-C)
-    choices_ : what was tried for each setting left to "auto", best first, with the distance to the best and its
-        standard error
-    training_cells_, hidden_cells_ : the cells of the fit, and those that were neither observed nor missing in it; None
-        where the model does not hold them (loaded without them, or from a stream)
-    row_noise_, col_noise_ : how far the values of each row and column scatter: ``ids``, ``level``, ``sd``,
-        ``noisiest(n)``
-    effective_cells_ : with ``target="all"``, how many cells of equal weight would tell as much as the weighted ones
-    row_factors_, col_factors_ : factors of the values with standard deviations: ``mean``, ``sd``, ``frame()`` and, the
-        lines that stand out in each, ``top(n)``; ``row_pattern_``, ``col_pattern_`` of the missingness pattern
-    labels_, responsibilities_ : clusters (``Mixture``)
-    coefficients_ : coefficients with standard deviations by covariate name (``Regression``)
-    covariate_effects_ : effects of covariates with standard deviations by name (``Factorization(rows=…, cols=…)``)
-    pattern_effects_ : effects of covariates on the rate of being observed, by name (``Pattern(rows=…, cols=…)``)
+    posterior_ : Posterior
+        Everything that was learned.
+    linkage_ : Linkage
+        Fitted linkage, with ``table(n)`` and, where it has one, ``c``.
+    dispersion_ : float
+        σ² (Gaussian) or κ.
+    bound_trace_, valid_trace_, seconds_trace_ : ndarray
+        Bound, validation score and seconds, one entry per sweep.
+    n_iter_ : int
+        Number of sweeps.
+    stop_reason_ : str
+        Why the fit ended: "converged" (``tol``), "validation" (``patience``), "max_iter", "max_time", "callback" or
+        "interrupted" (Ctrl-C).
+    choices_ : tuple of Choice
+        Values that were tried for a setting that is "auto", best first, with the distance to the best and its standard
+        error.
+    training_cells_ : Cells or None
+        Cells that the model was fitted to. None where it does not hold them (loaded without them, or from a stream).
+    hidden_cells_ : tuple of Cells
+        Cells that were neither observed nor missing in the fit.
+    row_noise_, col_noise_ : NoiseLevels
+        How far the values of each row and column scatter: ``ids``, ``level``, ``sd``, ``noisiest(n)``.
+    effective_cells_ : float or None
+        With ``target="all"``, the number of cells of equal weight that hold as much information as the weighted ones.
+    row_factors_, col_factors_ : Factors
+        Factors of the values with standard deviations: ``mean``, ``sd``, ``frame()``, and ``top(n)``, the rows or
+        columns that stand out in each.
+    row_pattern_, col_pattern_ : Factors
+        Factors of the missingness pattern.
+    labels_, responsibilities_ : ndarray
+        Clusters, and the probability of each (``Mixture``).
+    coefficients_ : Coefficients
+        Coefficients with standard deviations by covariate name (``Regression``).
+    covariate_effects_ : Coefficients
+        Effects of covariates with standard deviations by name (``Factorization(rows=…, cols=…)``).
+    pattern_effects_ : Coefficients
+        Effects of covariates on the rate of being observed, by name (``Pattern(rows=…, cols=…)``).
 
     Examples
     --------
@@ -259,24 +276,40 @@ class CCPF(
             With ``solver="minibatch"`` also a stream: an iterable of Cells on common columns, or a function that
             returns an iterator of them. Only one batch is in memory at a time; the fitted model knows all columns
             and the rows of the last batch, and others are folded in (:meth:`fold_in`).
-        y : ignored
-        valid : cells on which to stop, none of them among X; the best state is kept. They are hidden from the pattern.
+        y : None, default=None
+            Not used; scikit-learn passes it.
+        valid : Cells or array-like or None, default=None
+            Cells on which to stop, none of them among X. The best state is kept. They are hidden from the pattern.
             Where ``factors="auto"``, they judge together with training cells that are set aside.
-        hidden : cells known to be held out, none of them among X: neither observed nor missing
-        callbacks : functions called after each sweep with a record (``iteration``, ``bound``, ``validation``,
-            ``seconds``, ``state``, ``phase``). ``phase`` is "search" while a start or settings are looked for, then
-            "fit"; one that returns True then stops the fit
-        checkpoint : folder in which the run is kept, atomically, ``every`` so many sweeps and at the end
-        every : sweeps between checkpoints
-        resume : go on from the newest good checkpoint of the same cells and options, to bit-identical results;
-            without one the fit starts anew
-        on_interrupt : what Ctrl-C does besides ending the fit: "raise" its KeyboardInterrupt, or "keep" quiet and
-            return the model
-        memory : a size such as "4GB" that the fit of a Dataset may need; if its factors need more, it is refused before
-            it starts. What is read of the cells is a few blocks, however many there are
-        executor : "dask" runs half sweeps on the Dask cluster of this process's client, to the same bits as here
-        client : a ``dask.distributed.Client``, for another cluster
-        scratch : folder that this process can write to and all workers can read; by default in the Dataset's own
+        hidden : Cells or array-like or None, default=None
+            Held-out cells, none of them among X. They count as neither observed nor missing.
+        callbacks : sequence of callable, default=()
+            Functions that are called after each sweep with a record (``iteration``, ``bound``, ``validation``,
+            ``seconds``, ``state``, ``phase``). ``phase`` is "search" while a start or settings are chosen, then "fit".
+            A function that returns True in phase "fit" stops the fit.
+        checkpoint : str, path-like or None, default=None
+            Folder for checkpoints, which are written atomically after every ``every`` sweeps and at the end.
+        every : int, default=10
+            Sweeps between checkpoints.
+        resume : bool, default=False
+            Whether to go on from the newest good checkpoint of the same cells and options, to bit-identical results.
+            Without one the fit starts anew.
+        on_interrupt : {"raise", "keep"}, default="raise"
+            What Ctrl-C does after it has ended the fit: raise KeyboardInterrupt, or return the model.
+        memory : int, str or None, default=None
+            Most memory that the fit of a Dataset may need, such as "4GB". A fit whose factors need more is refused
+            before it starts. Only a few blocks of the cells are in memory at a time.
+        executor : {"dask"} or None, default=None
+            "dask" runs half sweeps on the Dask cluster of this process's client, with bit-identical results.
+        client : distributed.Client or None, default=None
+            Client of another cluster.
+        scratch : str, path-like or None, default=None
+            Folder that this process can write to and all workers can read. Default: inside the Dataset's own.
+
+        Returns
+        -------
+        CCPF
+            The fitted model itself.
 
         Notes
         -----
@@ -394,11 +427,21 @@ class CCPF(
 
         Parameters
         ----------
-        X : more observed cells, as in :meth:`fit`; ids not seen so far are appended to the axes
-        y : ignored
-        sweeps : sweeps over all cells at most; fewer where the bound settles (``tol``)
-        duplicates : what to do with a cell seen before: "last" takes the new value, "error" refuses
-        on_interrupt : as in :meth:`fit`
+        X : Cells or array-like
+            More observed cells, as in :meth:`fit`. New ids are appended to the axes.
+        y : None, default=None
+            Not used; scikit-learn passes it.
+        sweeps : int, default=20
+            Largest number of sweeps over all cells. The fit stops earlier where the bound settles (``tol``).
+        duplicates : str, default="last"
+            What to do with a cell that has a value already: "last" takes the new value, "error" refuses.
+        on_interrupt : {"raise", "keep"}, default="raise"
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        CCPF
+            The fitted model itself.
 
         Notes
         -----
@@ -444,14 +487,16 @@ class CCPF(
 
         Parameters
         ----------
-        X : observed cells of the new lines, on the ids of the fitted other axis
-        axis : "rows" or "cols"
+        X : Cells or array-like
+            Observed cells of the new lines, on the ids of the fitted other axis.
+        axis : {"rows", "cols"}, default="rows"
+            Which lines are new.
 
         Returns
         -------
         CCPF
-            A model whose rows (or columns) are the new ones. Each is converged by itself, so it does not depend on
-            what else is folded in. One without cells has the prior, with its wide intervals.
+            A model whose rows (or columns) are the new ones. Each is iterated until it has converged by itself, so it
+            does not depend on which others are folded in. A line without cells has the prior, with its wide intervals.
 
         Examples
         --------
@@ -479,11 +524,13 @@ class CCPF(
 
         Parameters
         ----------
-        X : observed cells of the rows, or a matrix of them, as in :meth:`fit`
+        X : Cells or array-like
+            Observed cells of the rows, or a matrix of them, as in :meth:`fit`.
 
         Returns
         -------
-        (rows, rank) array
+        ndarray of shape (rows, rank)
+            Posterior mean factors.
 
         Examples
         --------
@@ -533,15 +580,17 @@ def load(path: str | os.PathLike[str], trusted: Sequence[str] = ()) -> CCPF:
 
     Parameters
     ----------
-    path : file
-    trusted : names of types, such as ``["sklearn.tree._tree.Tree"]``, that a scikit-learn estimator in the file
+    path : str or path-like
+        File of the model.
+    trusted : sequence of str, default=()
+        Names of types, such as ``["sklearn.tree._tree.Tree"]``, that a scikit-learn estimator in the file
         (:class:`nmar.Regressor`) may be made of, beside those that skops trusts by itself. A file that needs others is
         refused with their names: list them if you know who made it.
 
     Returns
     -------
     CCPF
-        Fitted. It holds its training cells if they were saved (``save(seen=True)``).
+        The fitted model. It holds its training cells if they were saved (``save(seen=True)``).
 
     Examples
     --------

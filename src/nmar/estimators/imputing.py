@@ -68,21 +68,28 @@ class Imputing:
 
         Parameters
         ----------
-        n : completed tables
-        seed : seed
-        cells : (row ids, column ids) of the cells to draw, one of each per cell. None: all missing cells, of all rows
-            or of ``rows``. Observed cells may be drawn too, as a check; completed tables keep their observed values
-        rows : ids of rows whose missing cells are drawn: a block of a large table. Blocks drawn with one seed belong
-            to the same draws of the lines
-        sweeps : sweeps of data augmentation between two draws. 0 draws from the fitted posterior, in which rows and
-            columns are independent (mean field), and errors come out somewhat too small; None: 5 where the training
-            cells are at hand and every cell counts once, else 0
-        target : "observed" or "all" as in :meth:`predict_entries`; None: what the model was fitted for
+        n : int, default=20
+            Number of completed tables.
+        seed : int, Generator or None, default=None
+            Seed of the draws.
+        cells : tuple of (array-like, array-like) or None, default=None
+            Row ids and column ids of the cells to draw, one of each per cell. None: all missing cells of all rows or of
+            ``rows``. Observed cells may be drawn too, as a check; completed tables keep their observed values.
+        rows : array-like or None, default=None
+            Ids of rows whose missing cells are drawn: a block of a large table. Blocks that are drawn with the same
+            seed share their draws of factors.
+        sweeps : int or None, default=None
+            Sweeps of data augmentation between two draws. 0 draws from the fitted posterior, in which rows and columns
+            are independent (mean field), and errors come out somewhat too small; None: 5 where the training cells are
+            at hand and every cell counts once, else 0.
+        target : {"observed", "all"} or None, default=None
+            As in :meth:`predict_entries`.
 
         Returns
         -------
         Imputations
-            with ``table(k)`` (a frame like the input), ``frame()`` (the imputed cells alone), ``pool(statistic)``
+            The draws, with ``table(k)`` (a frame like the input), ``frame()`` (the imputed cells alone) and
+            ``pool(statistic)``.
 
         Notes
         -----
@@ -193,20 +200,32 @@ class Imputing:
 
         Parameters
         ----------
-        delta : shifts, 0 among them as a rule
-        statistic : function of a completed table (a frame, row ids in the index) that returns an estimate, or
-            (estimate, variance) for intervals by Rubin's rules
-        n, seed, rows : as in :meth:`impute`
-        unit : "sd": delta is in standard deviations of a value's noise, given its row and column; "value": in units of
-            the values. Shifted values keep to the bounds, to whole counts and to values above 0, where there are such.
+        delta : array-like
+            Shifts, usually with 0 among them.
+        statistic : callable
+            Function of a completed table (a frame, row ids in the index) that returns an estimate, or (estimate,
+            variance) for intervals by Rubin's rules.
+        n : int, default=20
+            As in :meth:`impute`.
+        seed : int, Generator or None, default=0
+            As in :meth:`impute`.
+        rows : array-like or None, default=None
+            As in :meth:`impute`.
+        unit : {"sd", "value"}, default="sd"
+            "sd": delta is in standard deviations of a value's noise, given its row and column; "value": in units of the
+            values. Shifted values keep to the bounds, to whole counts and to values above 0, where there are such.
             Ratings are shifted before they are put on their levels, and counts are rounded at random, in the same way
-            at all shifts, so that means move by the shift until values meet an end of their range
-        df, level : as in :func:`nmar.pool`
+            at all shifts, so that means move by the shift until values meet an end of their range.
+        df : float or None, default=None
+            As in :func:`nmar.pool`.
+        level : float, default=0.95
+            As in :func:`nmar.pool`.
 
         Returns
         -------
         Sensitivity
-            with ``frame()``, ``tipping_point(value)``, ``text()``; :func:`nmar.plot.sensitivity` draws it
+            The statistic at each shift, with ``frame()``, ``tipping_point(value)`` and ``text()``.
+            :func:`nmar.plot.sensitivity` draws it.
 
         Examples
         --------
@@ -225,15 +244,18 @@ class Imputing:
 
         Parameters
         ----------
-        bend : values of c for a linkage that has one (linear, exponential, geometric); for a free table φ, powers t of
-            the fitted one, φ^t: 0 is no linkage, 1 the fitted table
-        cells : held-out cells, hidden from the fits; training cells are refused
-        unknown : as in :meth:`log_density`
+        bend : array-like
+            Values of c for a linkage that has one (linear, exponential, geometric); for a free table φ, powers t of the
+            fitted one, φ^t: 0 is no linkage, 1 the fitted table.
+        cells : Cells or array-like
+            Held-out cells, hidden from the fits; training cells are refused.
+        unknown : {"error", "prior"}, default="error"
+            As in :meth:`log_density`.
 
         Returns
         -------
         BendSensitivity
-            with ``frame()`` and ``text()``
+            Scores and predictions at each bend, with ``frame()`` and ``text()``.
 
         Notes
         -----

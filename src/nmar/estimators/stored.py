@@ -37,7 +37,8 @@ class Stored:
 
         Parameters
         ----------
-        path : file; folders that are not there are made
+        path : str or path-like
+            File to write. Missing folders are made.
         seen : bool
             Keep the training cells too, so that the loaded model leaves them out of recommendations
             (``recommend``), goes on learning (``partial_fit``) and tells known rows of a matrix from others

@@ -79,14 +79,14 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "data",
             None,
-            "data model, default ``Factorization(10)``",
+            "data model, default=``Factorization(10)``",
             "What generates the values.",
             usual="factorization:10",
         ),
         Parameter(
             "linkage",
             None,
-            "str, linkage or None, default None",
+            "str, linkage or None, default=None",
             "How the dispersion of a value depends on the latent count of its cell. None: for Gaussian values not at "
             "all, because noise by row and column with a tail measured better than every linkage; for counts and other "
             'families, which have no such noise, a free table. "auto" chooses among the linkages by validation.',
@@ -103,7 +103,7 @@ PARAMETERS: dict[str, Parameter] = {
             "solver",
             "batch",
             '{"batch", "minibatch", "entrywise"}, :class:`nmar.Minibatch` or :class:`nmar.Entrywise`, '
-            "default 'batch'",
+            "default='batch'",
             "How the fit goes about it. Coordinate ascent over all cells; mini-batches of rows, also from a stream; or "
             "the paper's algorithm 1, cell by cell.",
             choices=("batch", "minibatch", "entrywise"),
@@ -118,11 +118,11 @@ PARAMETERS: dict[str, Parameter] = {
             choices=("tail", "shuffled"),
             usual="none",
         ),
-        Parameter("max_iter", 200, "int, default 200", "Sweeps at most.", read=int),
+        Parameter("max_iter", 200, "int, default=200", "Sweeps at most.", read=int),
         Parameter(
             "tol",
             None,
-            "float or None, default None",
+            "float or None, default=None",
             "Relative gain of the bound to stop at. The fit has converged when a sweep raises the bound by less than "
             "``tol`` of itself; 0 never stops. None: 0.0001, and 0.00003 with :class:`nmar.PatternOnly`, whose lists "
             "are better for it.",
@@ -132,14 +132,14 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "backend",
             "auto",
-            '{"auto", "numba", "reference"}, default \'auto\'',
+            '{"auto", "numba", "reference"}, default=\'auto\'',
             "Kernels that do the work. Compiled ones, or slow NumPy ones that define what these must give.",
             choices=("auto", "numba", "reference"),
         ),
         Parameter(
             "n_jobs",
             None,
-            "int or None, default None",
+            "int or None, default=None",
             "Number of threads, which never changes the answer. None is all processors.",
             "--jobs",
             int,
@@ -148,7 +148,7 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "random_state",
             None,
-            "int, numpy generator or None, default None",
+            "int, numpy generator or None, default=None",
             "Seed of everything random. None is a new one at each fit.",
             "--seed",
             int,
@@ -157,7 +157,7 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "verbose",
             0,
-            "int, default 0",
+            "int, default=0",
             "0 is silent, 1 shows progress on a terminal and logs the stop, 2 logs every sweep.",
             "",
             int,
@@ -165,7 +165,7 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "prior",
             "robust",
-            '{"robust", "paper", "learned"}, default \'robust\'',
+            '{"robust", "paper", "learned"}, default=\'robust\'',
             "Prior shape of the pattern's weights. 0.3, the paper's tiny one from the density, or learned for each "
             "side.",
             choices=("robust", "paper", "learned"),
@@ -182,14 +182,14 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "dtype",
             "float64",
-            '{"float64", "float32"}, default \'float64\'',
+            '{"float64", "float32"}, default=\'float64\'',
             "Storage of the factors. Sums are float64 either way.",
             choices=("float64", "float32"),
         ),
         Parameter(
             "max_time",
             None,
-            "float or None, default None",
+            "float or None, default=None",
             "Seconds at most, checked after each sweep.",
             read=float,
             usual="no limit",
@@ -197,7 +197,7 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "patience",
             10,
-            "int, default 10",
+            "int, default=10",
             "Sweeps without a better validation score before stopping, with ``valid``.",
             read=int,
         ),
@@ -214,7 +214,7 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "tail",
             None,
-            "bool, float or None, default None",
+            "bool, float or None, default=None",
             "Whether values have a Student tail instead of a normal one. A number gives its degrees of freedom, True "
             'learns them. It needs ``linkage="ignorable"`` or none. None: True where it can be and ``noise`` is not '
             '"constant".',
@@ -224,7 +224,7 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "mechanism",
             "none",
-            '{"none", "taste"}, default \'none\'',
+            '{"none", "taste"}, default=\'none\'',
             'How what is missing tells about the mean of the values. "taste": what rows and columns choose describes '
             "them; a pattern is fitted first, and the values' factors and biases depend on its weights as covariates "
             "(Gaussian factorization, effects and mixtures).",
@@ -233,7 +233,7 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "target",
             "observed",
-            '{"observed", "all"}, default \'observed\'',
+            '{"observed", "all"}, default=\'observed\'',
             'Which cells predictions are about. "observed": values given that they are observed. "all": values of all '
             "cells, whether anybody chose to observe them or not; training cells then count by the inverse of their "
             "P(observed), from a pattern that is fitted first.",
@@ -242,7 +242,7 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "propensity",
             None,
-            "callable, array or None, default None",
+            "callable, array or None, default=None",
             'With ``target="all"``, P(observed) from elsewhere. A function of row and column ids, a matrix, or one '
             "number for each training cell in row-major order; None: from the pattern.",
             "",
@@ -260,7 +260,7 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "warm_start",
             False,
-            "bool, default False",
+            "bool, default=False",
             "Start ``fit`` from the present model, where there is one. Cells, ``max_iter`` and ``tol`` may be others; "
             "data model, linkage and factors stay.",
             "",
@@ -268,7 +268,7 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "pattern",
             None,
-            ":class:`nmar.Pattern` or None, default None",
+            ":class:`nmar.Pattern` or None, default=None",
             "What P(observed) depends on. ``nmar.Pattern(10, rows=users, cols=films)`` has covariates of rows, of "
             "columns and their products beside its factors; ``factors=K`` is short for ``nmar.Pattern(K)``.",
             "",
