@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from nmar.data.cells import Cells
+from nmar.fit.names import data_named, linkage_named
 from nmar.fit.options import Options, coupling
 from nmar.fit.taste import describes
 from nmar.fit.train import train as fit_model
@@ -24,7 +25,7 @@ from nmar.models.settings import Factorization, Settings
 from nmar.prob.families import family
 from nmar.prob.linkage import Linkage
 from nmar.report.comparison import SHUFFLED, TAIL, TASTE, TWO_STAGE, Comparison, Entry, Key, Setting, Summary
-from nmar.report.names import data_named, label, linkage_named
+from nmar.report.names import label
 from nmar.report.parts import Parts, Split
 from nmar.report.progress import progress
 from nmar.report.scoring import Scores, score
