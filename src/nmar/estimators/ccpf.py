@@ -67,12 +67,12 @@ class CCPF(
 
     Parameters
     ----------
-    data : data model, default ``Factorization(10)``
-        What generates the values.
+    data : data model or str, default ``Factorization(10)``
+        What generates the values. A text names it as on the command line, "factorization:10".
     linkage : str, linkage or None, default None
         How the dispersion of a value depends on the latent count of its cell. None: for Gaussian values not at all,
         because noise by row and column with a tail measured better than every linkage; for counts and other families,
-        which have no such noise, a free table. "auto" chooses among the linkages by validation.
+        which have no such noise, a free table. "auto" chooses among the linkages by validation, "linear:0.3" fixes c.
     factors : int or "auto", default 10
         Components of the missingness pattern (the paper's K). "auto" chooses by held-out likelihood.
     solver : {"batch", "minibatch", "entrywise"}, :class:`nmar.Minibatch` or :class:`nmar.Entrywise`, default 'batch'
@@ -170,7 +170,7 @@ class CCPF(
 
     def __init__(
         self,
-        data: Settings | None = None,
+        data: Settings | str | None = None,
         linkage: str | Linkage | None = None,
         factors: int | Literal["auto"] = 10,
         solver: Literal["batch", "minibatch", "entrywise"] | Minibatch | Entrywise = "batch",
@@ -248,9 +248,10 @@ class CCPF(
         Parameters
         ----------
         X : Cells, Dataset, table, AnnData, torch tensor, scipy sparse matrix, or dense array with NaN where missing
-            A table (pandas, polars, pyarrow) with the columns row, col and value has one line per cell; any other has
-            one line for each row of the matrix and only columns of numbers, and the ids are its column names and a
-            pandas index. Other tables of cells: ``Cells.from_frame``.
+            A table (pandas, polars, pyarrow) with the columns row, col and value, or with those of other usual names
+            (user_id, movieId, rating …), has one line per cell; any other has one line for each row of the matrix and
+            only columns of numbers, and the ids are its column names and a pandas index. Other tables of cells:
+            ``Cells.from_frame``.
             A :class:`nmar.Dataset` stays on disk and is read block by block; settings that need all cells at once are
             refused.
             With ``solver="minibatch"`` also a stream: an iterable of Cells on common columns, or a function that

@@ -79,8 +79,8 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "data",
             None,
-            "data model, default ``Factorization(10)``",
-            "What generates the values.",
+            "data model or str, default ``Factorization(10)``",
+            'What generates the values. A text names it as on the command line, "factorization:10".',
             usual="factorization:10",
         ),
         Parameter(
@@ -89,7 +89,8 @@ PARAMETERS: dict[str, Parameter] = {
             "str, linkage or None, default None",
             "How the dispersion of a value depends on the latent count of its cell. None: for Gaussian values not at "
             "all, because noise by row and column with a tail measured better than every linkage; for counts and other "
-            'families, which have no such noise, a free table. "auto" chooses among the linkages by validation.',
+            'families, which have no such noise, a free table. "auto" chooses among the linkages by validation, '
+            '"linear:0.3" fixes c.',
             usual="ignorable for Gaussian values",
         ),
         Parameter(
