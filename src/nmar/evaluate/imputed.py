@@ -147,8 +147,10 @@ class Imputations:
         return self._typed(out)
 
     def table(self, k: int) -> pandas.DataFrame:
-        """Completed table ``k`` as a frame: row ids in the index, column ids as columns."""
-        return _pandas().DataFrame(self.array(k), index=self.rows.ids[self.lines], columns=self.cols.ids)
+        """Completed table ``k`` as a frame: row ids in the index, column ids as columns, under the names they had."""
+        pandas = _pandas()
+        index = pandas.Index(self.rows.ids[self.lines], name=self.rows.name)
+        return pandas.DataFrame(self.array(k), index, pandas.Index(self.cols.ids, name=self.cols.name))
 
     def tables(self) -> Iterator[pandas.DataFrame]:
         """All completed tables, one at a time."""
