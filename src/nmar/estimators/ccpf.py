@@ -37,6 +37,7 @@ from nmar.fit.solvers.schedule import Minibatch, is_stream
 from nmar.fit.solvers.stream import train_stream
 from nmar.fit.train import train
 from nmar.models.arguments import check_choice, check_count
+from nmar.models.mechanism import ByValue
 from nmar.models.missingness import Pattern
 from nmar.models.settings import Settings
 from nmar.posterior.store import load as load_record
@@ -115,10 +116,11 @@ class CCPF(
     tail : bool, float or None, default None
         Whether values have a Student tail instead of a normal one. A number gives its degrees of freedom, True learns
         them. It needs ``linkage="ignorable"`` or none. None: True where it can be and ``noise`` is not "constant".
-    mechanism : {"none", "taste"}, default 'none'
-        How what is missing tells about the mean of the values. "taste": what rows and columns choose describes them; a
-        pattern is fitted first, and the values' factors and biases depend on its weights as covariates (Gaussian
-        factorization, effects and mixtures).
+    mechanism : {"none", "taste", "value"} or :class:`nmar.ByValue`, default 'none'
+        Why values are missing. "none": rows and columns explain it. "taste": what rows and columns choose describes
+        their values; a pattern is fitted first, and the values' factors and biases depend on its weights as covariates
+        (Gaussian factorization, effects and mixtures). "value": the value itself decides whether it is seen; the fit
+        learns from missing cells too (Gaussian factorization and effects).
     target : {"observed", "all"}, default 'observed'
         Which cells predictions are about. "observed": values given that they are observed. "all": values of all cells,
         whether anybody chose to observe them or not; training cells then count by the inverse of their P(observed),
@@ -148,6 +150,8 @@ class CCPF(
         "callback" or "interrupted" (Ctrl-C)
     choices_ : what was tried for each setting left to "auto", best first, with the distance to the best and its
         standard error
+    mechanism_ : why values are missing: ``kind``, ``taste`` and ``value`` (slopes for a standard deviation of the
+        observed values) with ``taste_sd`` and ``value_sd``, and ``curve(y)``, P(observed | y) with a band
     row_noise_, col_noise_ : how far the values of each row and column scatter: ``ids``, ``level``, ``sd``,
         ``noisiest(n)``
     effective_cells_ : with ``target="all"``, how many cells of equal weight would tell as much as the weighted ones
@@ -188,7 +192,7 @@ class CCPF(
         patience: int = 10,
         noise: Literal["rows+cols", "rows", "cols", "constant"] | None = None,
         tail: bool | float | None = None,
-        mechanism: Literal["none", "taste"] = "none",
+        mechanism: Literal["none", "taste", "value"] | ByValue = "none",
         target: Literal["observed", "all"] = "observed",
         propensity: Any = None,
         bounds: Bounds = None,

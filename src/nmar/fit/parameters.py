@@ -224,11 +224,12 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "mechanism",
             "none",
-            '{"none", "taste"}, default \'none\'',
-            'How what is missing tells about the mean of the values. "taste": what rows and columns choose describes '
-            "them; a pattern is fitted first, and the values' factors and biases depend on its weights as covariates "
-            "(Gaussian factorization, effects and mixtures).",
-            choices=("none", "taste"),
+            '{"none", "taste", "value"} or :class:`nmar.ByValue`, default \'none\'',
+            'Why values are missing. "none": rows and columns explain it. "taste": what rows and columns choose '
+            "describes their values; a pattern is fitted first, and the values' factors and biases depend on its "
+            'weights as covariates (Gaussian factorization, effects and mixtures). "value": the value itself decides '
+            "whether it is seen; the fit learns from missing cells too (Gaussian factorization and effects).",
+            choices=("none", "taste", "value"),
         ),
         Parameter(
             "target",

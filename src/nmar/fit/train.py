@@ -16,6 +16,7 @@ from nmar.fit.executor import resolve_jobs, running
 from nmar.fit.loop.callbacks import Control
 from nmar.fit.loop.finish import Fitted, as_asked, finish, preliminary, uninterrupted
 from nmar.fit.loop.run import Progress, Trace
+from nmar.fit.mechanism import with_mechanism
 from nmar.fit.options import Options
 from nmar.fit.outofcore import check_memory, check_settings, verify
 from nmar.fit.problem import check_linked, seed_sequence, whole_seed
@@ -144,6 +145,8 @@ def _fit_from_start(job: Job) -> Fitted:
     """Fit with all settings decided."""
     problem, state = first_state(job)
     check_memory(problem, job.options.memory, resolve_jobs(job.options.n_jobs))
+    if job.options.by_value is not None:
+        state = with_mechanism(job, problem, state)
     settings = (("factors", job.options.factors),)
     began = Progress(state, Trace(before=job.seconds), seed=job.options.seed, settings=settings)
     return _run(job, problem.law, problem.observed, began)

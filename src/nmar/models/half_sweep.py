@@ -82,7 +82,10 @@ def _half_sweep(axis: int, state: State, context: Context, how: tuple[bool, Scal
         means = expected_weights(state.sides[1 - axis].pattern, 1 - axis, context)
     levels = Levels.of(state.sides[1 - axis].noise)
     reading = state.sides[1 - axis].reading
-    half = HalfSweep(axis, law, shared, context.kernels, theirs, tables, exposure(axis, state), means, levels, reading)
+    detection = state.sides[1 - axis].detection
+    half = HalfSweep(
+        axis, law, shared, context.kernels, theirs, tables, exposure(axis, state), means, levels, reading, detection
+    )
     out = None if context.buffers is None else context.buffers.side(axis, state.sides[axis])
     blocks, results = _run(half, state, context, scaling, out)
     side = join([r.side for r in results]) if out is None else _placed(blocks, results, out, context)
@@ -170,7 +173,7 @@ def _run(
     whole, size = context.observed.cells.by(half.axis), block_size(context.observed.cells, half.cell_law)  # type: ignore[arg-type]
     blocks = whole.chunks(size)
     offset = half.law.data.offset(half.shared.data)
-    cut = size if half.law.data.additive and context.cuts_lines and half.shared.reader is None else None
+    cut = size if half.law.data.additive and context.cuts_lines and _by_sums(half.shared) else None
     room = out if context.executor.shares_memory else None
     given = HalfSweepInput(half, context.observed, state.sides[half.axis], scaling, offset, room, cut)
     cells = whole.indptr[[stop for _, stop in blocks]] - whole.indptr[[start for start, _ in blocks]]
@@ -182,6 +185,11 @@ def _run(
     rest = [place for place in order.tolist() if place not in done]
     done.update(zip(rest, context.executor.map(update_lines, given, [blocks[p] for p in rest]), strict=True))
     return blocks, [done[place] for place in range(len(blocks))]
+
+
+def _by_sums(shared: Shared) -> bool:
+    """Whether sums over observed cells are all that a line is updated from."""
+    return shared.reader is None and shared.mechanism is None
 
 
 def _gather(results: list[BlockResult], axis: int, context: Context, shared: Shared, learns: bool) -> Info:
@@ -213,8 +221,14 @@ def _gather(results: list[BlockResult], axis: int, context: Context, shared: Sha
     if shared.noise is not None and shared.noise.freedom:
         vectors, tail = vectors[:-1], float(vectors[-1].sum())
     stats = _named(law, shared, vectors, by_value, count, observed.distinct)
-    read = [result.read for result in results if result.read is not None]
-    return Info(log_z, stats, weights, sums, cross, tail, reduce(operator.add, read) if read else None)
+    read, detected = (_added([getattr(result, name) for result in results]) for name in ("read", "detected"))
+    return Info(log_z, stats, weights, sums, cross, tail, read, detected)
+
+
+def _added(parts: list[Any]) -> Any:
+    """The sum of what blocks returned, or None where they returned nothing."""
+    known = [part for part in parts if part is not None]
+    return reduce(operator.add, known) if known else None
 
 
 def _join_sums(parts: list[LineSums | None]) -> LineSums | None:
