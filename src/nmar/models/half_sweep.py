@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -28,6 +29,7 @@ from nmar.models.shared import Info
 from nmar.models.state import Shared, Side, State, join
 from nmar.models.views import expected_weights, whole_view
 from nmar.prob.arrays import on_host
+from nmar.prob.blas import one_blas_thread
 from nmar.prob.factor import Summed
 from nmar.prob.statistics import Statistics
 
@@ -87,7 +89,8 @@ def _half_sweep(axis: int, state: State, context: Context, how: tuple[bool, Scal
         axis, law, shared, context.kernels, theirs, tables, exposure(axis, state), means, levels, reading, detection
     )
     out = None if context.buffers is None else context.buffers.side(axis, state.sides[axis])
-    blocks, results = _run(half, state, context, scaling, out)
+    with nullcontext() if shared.mechanism is None else one_blas_thread():
+        blocks, results = _run(half, state, context, scaling, out)
     side = join([r.side for r in results]) if out is None else _placed(blocks, results, out, context)
     if law.pattern_fixed:
         side = replace(side, pattern=state.sides[axis].pattern)
