@@ -147,10 +147,11 @@ def compress(
 
     Parameters
     ----------
-    row, col : integer arrays
+    row, col : array-like of int
         Checked positions on `rows` and `cols`.
-    values : array of numbers, all finite
-    duplicates : "error", "last", "mean" or "sum"
+    values : ndarray
+        Array of numbers, all finite.
+    duplicates : {"error", "last", "mean", "sum"}
         What to do with a cell that occurs more than once; "last" means last in the order given.
 
     Returns

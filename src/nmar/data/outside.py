@@ -30,8 +30,10 @@ class Matrix:
 
     Attributes
     ----------
-    numbers : array, NaN where missing, or scipy sparse matrix that stores what is observed
+    numbers : object
+        Array, NaN where missing, or scipy sparse matrix that stores what is observed.
     rows, cols : Axis or None
+        Ids, where the matrix has some.
     """
 
     numbers: Any

@@ -347,7 +347,8 @@ def write_frame(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Non
     ----------
     path : path
         Ends in csv, tsv or txt (also .gz), or parquet.
-    columns : mapping of names to arrays
+    columns : dict of str to object
+        Mapping of names to arrays.
 
     Examples
     --------
