@@ -67,7 +67,7 @@ def read(
         Whether the first line of a text table has the names of the columns. Otherwise they are called "0", "1" and so
         on.
     text_ids : bool, default=False
-        Whether to keep the ids of a text table as they are written ("007"), instead of numbers where possible. Otherwise
+        Whether to keep the ids of a text table as they are written ("007") instead of as numbers. Otherwise
         ids in two spellings of one number are refused.
     weight : str, optional
         Column that says how often each cell counts among the values (:meth:`Cells.with_weights`).

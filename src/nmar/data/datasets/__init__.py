@@ -61,8 +61,8 @@ def movielens(
         Folder for downloads. None: the system's.
     known_hash : str or None, default=None
         Checksum "algorithm:hexdigest" of a download or of the file ``path``, in place of the published one. "small" and
-        "latest" have none, because GroupLens replaces them from time to time. "small" without a path is no download, and
-        refuses ``cache`` and ``known_hash``.
+        "latest" have none, because GroupLens replaces them from time to time. "small" without a path is no download,
+        and refuses ``cache`` and ``known_hash``.
 
     Returns
     -------
@@ -176,8 +176,8 @@ def wordpress(path: StrPath | None = None, *, known_hash: str | None = None) -> 
     Parameters
     ----------
     path : str, path-like or None, default=None
-        The files ``kaggle-stats-users-*.json`` (likes of six months, taken first) or ``trainUsers.json`` (of five weeks),
-        or a folder or archive with them. They are not downloaded.
+        The files ``kaggle-stats-users-*.json`` (likes of six months, taken first) or ``trainUsers.json`` (of five
+        weeks), or a folder or archive with them. They are not downloaded.
     known_hash : str or None, default=None
         Checksum of the file, "algorithm:hexdigest".
 
