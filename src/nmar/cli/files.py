@@ -38,9 +38,12 @@ def check_output(path: str | None, option: str = "--output", table: bool = False
 
     Parameters
     ----------
-    path : file, ``-`` (standard output) or None (nothing is to be written)
-    option : what the error calls it
-    table : the ending must be that of a table
+    path : str or None
+        File, ``-`` (standard output) or None (nothing is to be written).
+    option : str, default="--output"
+        Name of the option in errors.
+    table : bool, default=False
+        Whether the ending must be that of a table.
     """
     if path is None or path == STREAM:
         return
@@ -60,8 +63,10 @@ def check_streams(json: bool, outputs: Mapping[str, str | None]) -> None:
 
     Parameters
     ----------
-    json : whether a JSON object is written there (``--json``)
-    outputs : files by option; ``-`` is standard output
+    json : bool
+        Whether a JSON object is written there (``--json``).
+    outputs : dict of str to str or None
+        Files by option; ``-`` is standard output.
     """
     given = ["--json"] * json + [f"{option} {STREAM}" for option, path in outputs.items() if path == STREAM]
     if len(given) > 1:

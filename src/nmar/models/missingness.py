@@ -79,15 +79,21 @@ class Pattern:
 
     Parameters
     ----------
-    factors : number of components K, or "auto": chosen by held-out likelihood
-    rows, cols : covariates of the rows and of the columns, on which P(observed) depends, and on their products; a frame
-        with a line per id (in a pandas index, or in the one column that holds every id), or an array with a line per
-        position. A category becomes a level, so does a fifth of the numbers of a column (a number, where there are no
-        more than five), and so do missing entries
-    shape : prior shape of the weights; the paper's η = ζ
-    activity_shape, activity_rate : prior of activities and popularities; the paper's ρ = υ and ϱ = ν
-    learns : whether the prior shape of each side is learned; ``shape`` is where it starts
-    designs : covariates of rows and columns as levels, made from ``rows`` and ``cols`` when a fit starts
+    factors : int or "auto", default=10
+        Number of components K. "auto" chooses it by held-out likelihood.
+    rows, cols : DataFrame, array-like or None, default=None
+        Covariates of the rows and of the columns. P(observed) depends on them and on their products. A frame has a line
+        per id (in a pandas index, or in the one column that holds every id), an array a line per position. Each
+        category is a level, as is each fifth of the numbers of a column (each number, where there are no more than
+        five), and missing entries are a level too.
+    shape : float, default=0.3
+        Prior shape of the weights, the paper's η = ζ.
+    activity_shape, activity_rate : float, default=0.01 and 0.1
+        Shape and rate of the prior of activities and popularities, the paper's ρ = υ and ϱ = ν.
+    learns : bool, default=False
+        Whether the prior shapes of rows and of columns are learned, from ``shape`` on. A fit sets it.
+    designs : tuple of LevelDesign or None, default=None
+        Covariates of rows and columns as levels. A fit makes them from ``rows`` and ``cols``.
 
     Examples
     --------

@@ -38,8 +38,12 @@ class Posterior:
 
     Attributes
     ----------
-    law, state : settings and variational factors
-    rows, cols : ids of the two axes
+    law : Law
+        Settings of the model.
+    state : State
+        Variational factors.
+    rows, cols : Axis
+        Ids of the two axes.
     """
 
     law: Law

@@ -173,9 +173,11 @@ class NormalFactor(Summed):
 
     Attributes
     ----------
-    mean : (n, d)
-    spread : (n, d(d+1)/2) packed covariance (see :func:`pack`), or (n, d) variances for a diagonal factor
-    log_det : (n,)
+    mean : ndarray of shape (n, d)
+        Means.
+    spread : ndarray of shape (n, d(d+1)/2) or (n, d)
+        Packed covariances (see :func:`pack`), or variances of a diagonal factor.
+    log_det : ndarray of shape (n,)
         log determinant of the covariance over the free coordinates.
     """
 
