@@ -15,7 +15,7 @@ from nmar.evaluate.notes import KINDS, MODELLED
 from nmar.evaluate.paired import PairedTest, paired_test
 from nmar.evaluate.scoring import Scores
 from nmar.evaluate.verdict import Verdict, verdict
-from nmar.fit.names import line
+from nmar.evaluate.written import line
 from nmar.fit.options import Options
 from nmar.fit.result import Fitted
 
