@@ -50,11 +50,16 @@ def fold_in(
 
     Parameters
     ----------
-    posterior : a fitted model
-    cells : observed cells of the new lines; ids of the other axis must be known to the model
-    axis : 0, the lines are rows; 1, columns
-    tol : relative change at which a line is frozen
-    max_iter : half sweeps at most
+    posterior : Posterior
+        A fitted model.
+    cells : Cells
+        Observed cells of the new lines; ids of the other axis must be known to the model.
+    axis : int, default=0
+        Axis of the new lines: 0 for rows, 1 for columns.
+    tol : float, default=0.003
+        Relative change at which a line is frozen.
+    max_iter : int, default=100
+        Largest number of half sweeps.
 
     Returns
     -------

@@ -115,9 +115,12 @@ def go_on(
 
     Parameters
     ----------
-    posterior : the model so far
-    cells : all cells, those of the posterior's own lines first on both axes
-    hidden : cells that are neither observed nor missing, unless they are among ``cells`` by now
+    posterior : Posterior
+        The model so far.
+    cells : Cells
+        All cells, those of the posterior's own lines first on both axes.
+    hidden : tuple of Cells, default=()
+        Cells that are neither observed nor missing, unless they are among ``cells`` by now.
     """
     check_cells(cells)
     check_values(posterior.law, posterior.state.shared.linkage, cells)

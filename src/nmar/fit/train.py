@@ -53,7 +53,9 @@ class Start:
     Attributes
     ----------
     job : Job
+        Fit with everything around it.
     law : Law
+        Settings of the model.
     observed : Observed
         What sweeps read.
     progress : Progress
@@ -88,6 +90,7 @@ def train(
     cells : Cells
         Training cells.
     options : Options
+        Settings.
     valid : Cells, optional
         Cells on which the log likelihood is followed. The fit stops when it stalls and keeps the best state.
     hidden : Cells, optional

@@ -22,8 +22,10 @@ class LineBuffers:
 
     Parameters
     ----------
-    kernels : whose arrays they are
-    room : makes an array that is not initialised; None: the kernels do
+    kernels : Kernels
+        Whose arrays they are.
+    room : Room or None, default=None
+        Makes an array that is not initialised; None: the kernels do.
     """
 
     def __init__(self, kernels: Kernels, room: Room | None = None) -> None:

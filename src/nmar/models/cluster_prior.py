@@ -68,12 +68,20 @@ class ClusterCoefficients:
 
     Attributes
     ----------
-    level : (G,) log odds at mean covariates, with sum 0 (b)
-    mean : (G, F) E[W]; each column sums to 0
-    spread : (F,) variance of each contrast of clusters, in the eigenbasis of X'X
-    basis, eigenvalues : (F, F), (F,) of X'X
-    ridge : prior variance ρ of the coefficients
-    concentration : prior γ₀ of the weights at mean covariates
+    level : ndarray of shape (G,)
+        log odds at mean covariates, with sum 0 (b).
+    mean : ndarray of shape (G, F)
+        E[W]; each column sums to 0.
+    spread : ndarray of shape (F,)
+        Variance of each contrast of clusters, in the eigenbasis of X'X.
+    basis : ndarray of shape (F, F)
+        Eigenvectors of X'X.
+    eigenvalues : ndarray of shape (F,)
+        Eigenvalues of X'X.
+    ridge : float
+        Prior variance ρ of the coefficients.
+    concentration : float
+        Prior γ₀ of the weights at mean covariates.
     """
 
     level: Array

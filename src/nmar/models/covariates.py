@@ -76,10 +76,16 @@ class LineCoefficients:
 
     Attributes
     ----------
-    mean : (d, F) E[W]; 0 for coordinates that are not free
-    spread : (d, F) variances in the eigenbasis of X'X
-    basis, eigenvalues : (F, F), (F,) of X'X
-    ridge : (d,) prior variance ρ of the coefficients of each coordinate
+    mean : ndarray of shape (d, F)
+        E[W]; 0 for coordinates that are not free.
+    spread : ndarray of shape (d, F)
+        Variances in the eigenbasis of X'X.
+    basis : ndarray of shape (F, F)
+        Eigenvectors of X'X.
+    eigenvalues : ndarray of shape (F,)
+        Eigenvalues of X'X.
+    ridge : ndarray of shape (d,)
+        Prior variance ρ of the coefficients of each coordinate.
     """
 
     mean: Array

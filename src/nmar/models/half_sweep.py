@@ -50,9 +50,12 @@ def half_sweep(
 
     Parameters
     ----------
-    learns : whether to sum the n-vectors that :func:`update_shared` learns from
-    scaling : how the cells stand for all cells
-    theirs : the view of the other side, for callers that keep it fixed over many half sweeps (fold-in)
+    learns : bool, default=True
+        Whether to sum the n-vectors that :func:`update_shared` learns from.
+    scaling : Scaling, optional
+        How the cells stand for all cells.
+    theirs : View or None, default=None
+        View of the other side, for callers that keep it fixed over many half sweeps (fold-in).
 
     Returns
     -------
@@ -107,9 +110,20 @@ class HalfSweepInput:
 
     Attributes
     ----------
-    half, observed, side, scaling, offset : what blocks read of (models/block.py)
-    out : where new lines may be written, or None
-    cut : cells of a segment of a line that is longer than that, or None where lines are not cut
+    half : HalfSweep
+        What all blocks read.
+    observed : Observed
+        Cells.
+    side : Side
+        Lines that are updated.
+    scaling : Scaling
+        How the cells stand for all cells.
+    offset : ndarray or None
+        What the data model adds to the predictions of cells.
+    out : Side or None
+        Where new lines may be written, or None.
+    cut : int or None
+        Cells of a segment of a line that is longer than that, or None where lines are not cut.
     """
 
     half: HalfSweep

@@ -195,11 +195,11 @@ class Pattern:
 
         Parameters
         ----------
-        allocated : (n, K)
+        allocated : ndarray of shape (n, K)
             Σ_j E[n_ij] ϕ_ijk.
-        exposure : (K,) or (n, K)
+        exposure : ndarray of shape (K,) or (n, K)
             Σ_j E[v_jk] over the cells that are observed or missing.
-        new :
+        new : PatternSide
             Where the new side is written, with its table.
         """
         active, table, weights = side.activity.mean.astype(np.float64), GammaTable(*new.table), new.weights

@@ -58,9 +58,12 @@ class PatternEffects:
 
     Attributes
     ----------
-    levels : prior means of the effects on lines of each axis, one for each level of the other axis
-    cross : q(ω) (F, G), levels of the leading axis × levels of the other; None where only one axis has covariates
-    cross_level : prior mean of ω
+    levels : tuple of (ndarray, ndarray)
+        Prior means of the effects on lines of each axis, one for each level of the other axis.
+    cross : GammaFactor or None
+        q(ω) (F, G), levels of the leading axis × levels of the other; None where only one axis has covariates.
+    cross_level : float
+        Prior mean of ω.
     """
 
     levels: tuple[Array, Array]
@@ -108,10 +111,14 @@ class DesignedPattern:
 
     Attributes
     ----------
-    plain : the law of the factors
-    axis : 0, rows; 1, columns
-    leads : whether sweeps update it first
-    effects : what all lines share
+    plain : Pattern
+        The law of the factors.
+    axis : {0, 1}
+        Rows or columns.
+    leads : bool
+        Whether sweeps update it first.
+    effects : PatternEffects
+        What all lines share.
     """
 
     plain: Pattern

@@ -56,10 +56,14 @@ class Product(DataModel):
 
     Parameters
     ----------
-    rank : number of components
-    shape : prior shape of the lines
-    scale_shape, scale_rate : prior of the rate of each line
-    known : axes whose lines are all ones (effects)
+    rank : int
+        Number of components.
+    shape : float, default=0.3
+        Prior shape of the lines.
+    scale_shape, scale_rate : float, default=0.3 and 1.0
+        Shape and rate of the prior of each line's rate.
+    known : tuple of (bool, bool), default=(False, False)
+        Axes whose lines are all ones (effects).
     """
 
     family: ClassVar[str] = "poisson"

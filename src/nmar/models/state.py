@@ -27,10 +27,14 @@ class Side:
 
     Attributes
     ----------
-    pattern : factors of which cells are observed
-    data : the data model's lines
-    noise : noise levels of the lines (models/noise.py), or None where they do not differ
-    reading : what a reader keeps of the lines (models/reading.py), or None
+    pattern : PatternSide
+        Factors of which cells are observed.
+    data : object
+        The data model's lines.
+    noise : GammaFactor or None
+        Noise levels of the lines (models/noise.py), or None where they do not differ.
+    reading : object
+        What a reader keeps of the lines (models/reading.py), or None.
     """
 
     pattern: PatternSide
@@ -59,17 +63,28 @@ class Shared:
 
     Attributes
     ----------
-    dispersion : σ² of the Gaussian, κ of the other families
-    linkage : φ and, with a mean linkage, φ1 and δ
-    data : the data model's own shared parameters
-    rate : Λ̄ of the tail-only control, else None
-    center : what was subtracted from the values before fitting
-    table_size : counts covered by an open table
-    scale : what the values were divided by after that; all the rest is in these units
-    shapes : learned prior shapes η and ζ of the pattern's two sides, or None where they are given
-    effects : what lines share of the effects of the pattern's covariates, or None where it has none
-    noise : what lines share of their noise levels, and the tail; None: one dispersion for all cells
-    reader : how values are read that are not normal around their mean (models/reading.py); None: as they are
+    dispersion : float
+        σ² of the Gaussian, κ of the other families.
+    linkage : Linkage
+        φ and, with a mean linkage, φ1 and δ.
+    data : object
+        The data model's own shared parameters.
+    rate : float or None
+        Λ̄ of the tail-only control, else None.
+    center : float
+        What was subtracted from the values before fitting.
+    table_size : int
+        Counts covered by an open table.
+    scale : float
+        What the values were divided by after that; all the rest is in these units.
+    shapes : tuple of (float, float) or None
+        Learned prior shapes η and ζ of the pattern's two sides, or None where they are given.
+    effects : PatternEffects or None
+        What lines share of the effects of the pattern's covariates, or None where it has none.
+    noise : Noise or None
+        What lines share of their noise levels, and the tail; None: one dispersion for all cells.
+    reader : object
+        How values are read that are not normal around their mean (models/reading.py); None: as they are.
     """
 
     dispersion: float

@@ -286,7 +286,8 @@ def complete(log_rate: Array, log_z: Array, ceiling: Array, size: int, thinning:
         F ≥ sup_n f(n). With it the bound on the tail holds whatever the table:
         F + w_n + log s − log(n+1) − log(1 − s/(n+2)) ≤ log ε + log Z_n.
     thinning : float, default=1.0
-        Events for each recorded one, s. Ratios of weights from e = n + 1 on are then below sg/(n+1), because (s^e − (s−1)^e)/(e s^e) falls.
+        Events for each recorded one, s. Ratios of weights from e = n + 1 on are then below sg/(n+1), because
+        (s^e − (s−1)^e)/(e s^e) falls.
     """
     s = thinning * np.exp(log_rate)
     over = size + (2 if thinning == 1.0 else 1)

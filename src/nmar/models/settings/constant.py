@@ -19,7 +19,8 @@ class Constant:
     Parameters
     ----------
     family : str, default="gaussian"
-        Family: "gaussian", "gamma", "inverse_gaussian", "poisson", "binomial", "negative_binomial", or a registered one.
+        Family: "gaussian", "gamma", "inverse_gaussian", "poisson", "binomial", "negative_binomial", or one that is
+        registered.
     trials : int or None, default=None
         Number of trials of the binomial (its κ).
     prior : {"normal-gamma", "normal"}, default="normal-gamma"
