@@ -61,8 +61,8 @@ def usual_tol(data: Settings) -> float:
 class Options:
     """Settings of a fit, checked when they are made.
 
-    They are those of :class:`nmar.CCPF`, described in ``fit/parameters.py``, with ``max_iter``, ``tol``, ``patience`` and
-    ``max_time`` in one record, and with where the fit runs.
+    They are those of :class:`nmar.CCPF`, described in ``fit/parameters.py``, with ``max_iter``, ``tol``, ``patience``
+    and ``max_time`` in one record, and with where the fit runs.
 
     Attributes
     ----------
