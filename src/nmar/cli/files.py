@@ -80,7 +80,8 @@ def check_model_output(path: str) -> None:
     file = Path(path)
     folder = next(one for one in (*file.absolute().parents,) if one.exists())
     if file.is_dir() or not folder.is_dir():
-        raise IsADirectoryError(f"--output {path!r}: {str(file if file.is_dir() else folder)!r} is in the way; rename")
+        taken = str(file if file.is_dir() else folder)
+        raise IsADirectoryError(f"--output {path!r}: {taken!r} exists and is no place for a file; name another path")
     _check_folder(folder, f"--output {path!r}")
 
 

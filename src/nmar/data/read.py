@@ -1,6 +1,6 @@
 """Files become cells.
 
-Enters: a path. Leaves: `Cells`. The format is told by the name: csv, tsv, txt, parquet, mtx, npz, h5ad; text
+Enters: a path. Leaves: `Cells`. The ending of the name gives the format: csv, tsv, txt, parquet, mtx, npz, h5ad; text
 formats also with .gz, .bz2, .xz or .zst behind.
 """
 

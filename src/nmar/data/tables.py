@@ -89,7 +89,7 @@ class Wanted:
 
 
 def _delimiter(names: Sequence[str]) -> str:
-    """What to do about a table with too few columns: another delimiter, told by a header that has it."""
+    """What to do about a table with too few columns: another delimiter, where the header has one."""
     found = [mark for mark in (";", "\t", "|", ",") if any(mark in name for name in names)]
     return f"pass delimiter={found[0]!r}, by which its header is divided" if found else "check the delimiter"
 

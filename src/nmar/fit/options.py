@@ -1,4 +1,4 @@
-"""Everything a fit can be told, in one immutable record, checked when it is made."""
+"""The settings of a fit in one record, checked when it is made."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def plain_linkage(data: Any) -> Linkage:
 
 
 def usual_tol(data: Settings) -> float:
-    """``tol`` of a fit that is told none.
+    """Default of ``tol``.
 
-    Lists by P(observed) go on to gain when the bound of the pattern has nearly settled (docs/experiments/recommend.md).
+    Rankings by P(observed) still improve when the bound of the pattern hardly rises (docs/experiments/recommend.md).
     """
     return 3e-5 if isinstance(data, PatternOnly) else 1e-4
 
@@ -105,7 +105,7 @@ class Options:
         if strange:
             raise TypeError(f"{strange[0]!r} is no setting of a fit; choose among {', '.join(PARAMETERS)}")
         settings = {**defaults(), **given}
-        for name in ("verbose", "warm_start"):  # which the estimator sees to
+        for name in ("verbose", "warm_start"):  # which the estimator handles
             del settings[name]
         pattern = settings["pattern"]
         if isinstance(pattern, Pattern):

@@ -47,7 +47,7 @@ def eigenbasis(x: Array) -> tuple[Array, Array]:
 
 
 def linear(x: Array, coefficients: Array) -> Array:
-    """x W' of each line (n, d). Not by BLAS, whose threads would get in the way of the sweep's."""
+    """x W' of each line (n, d). Not by BLAS, whose threads would compete with those of the sweep."""
     return np.einsum("nf,kf->nk", x, coefficients.astype(x.dtype))
 
 

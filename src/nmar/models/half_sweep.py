@@ -1,7 +1,8 @@
 """The half sweep: new lines of one axis given the other, block by block (theory.md, Bound and coordinate ascent).
 
 Enters: a state and its context. Leaves: the new side and additive sums. One half sweep serves rows and columns, every
-data model, every linkage, the controls, the two-stage baseline and every solver. Blocks are pure (models/block.py).
+data model, every linkage, the controls, the two-stage baseline and every solver except the entrywise one, which visits
+single cells. Blocks are pure (models/block.py).
 """
 
 from __future__ import annotations

@@ -350,5 +350,5 @@ def _write(new: PatternSide, place: slice, found: PatternSide) -> None:
 
 
 def _times(levels: Array, pairs: Array) -> Array:
-    """Σ_g pairs_fg levels_jg of each line (n, F). Not by BLAS, whose threads would get in the way of the sweep's."""
+    """Σ_g pairs_fg levels_jg of each line (n, F). Not by BLAS, whose threads would compete with those of the sweep."""
     return np.einsum("ng,fg->nf", levels.astype(np.float64), pairs)

@@ -1,4 +1,5 @@
-"""What is fitted: the lines of both models on each side, and what all cells share. Immutable records."""
+"""What is fitted: the lines of both models on each side, and what all cells share. Updates return new
+records."""
 
 from __future__ import annotations
 
@@ -107,7 +108,11 @@ class Shared:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Everything that is fitted. Immutable: each update returns a new one."""
+    """Everything that is fitted.
+
+    Each update returns a new state. The arrays of a state inside a run are overwritten two sweeps later
+    (models/buffers.py), so a state that is kept longer is copied (:meth:`copy`).
+    """
 
     sides: tuple[Side, Side]
     shared: Shared

@@ -41,7 +41,7 @@ class Mixed:
     where : ndarray
         Positions of the cells among those asked for.
     log_weight : ndarray of shape (cells, B)
-        log P(bin | observed).
+        log P(bin) of each cell, given that it is observed or, with ``target="all"``, whether it is observed or not.
     cells : Predictive
         What the data model says.
     table : BinTable

@@ -53,7 +53,7 @@ class Posterior:
 
     @property
     def units(self) -> Units:
-        """Units of the values: what is asked and answered is in the user's, the law and the state in the model's."""
+        """Units of the values. Questions and answers are in the user's units, the law and the state in the model's."""
         return self.state.shared.units
 
     @property

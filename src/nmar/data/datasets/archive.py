@@ -169,7 +169,7 @@ def _in_tar(stream: IO[bytes], pattern: str) -> Iterator[tuple[IO[bytes], str]]:
 
 
 def _decompressed(stream: Any) -> Any:
-    """A stream without its compression, told by its first bytes; tarfile's own reader compares no checksum."""
+    """A stream without its compression, recognised by its first bytes; tarfile's own reader compares no checksum."""
     first = stream.peek(8)
     for magic, opener in MAGIC.items():
         if first.startswith(magic):
