@@ -25,10 +25,11 @@ from nmar.models.bilinear import Bilinear
 from nmar.models.context import Context, Executor, Observed
 from nmar.models.half_sweep import half_sweep
 from nmar.models.law import Law
-from nmar.models.state import Shared, Side, State, join, map_arrays
+from nmar.models.state import Shared, Side, State
 from nmar.models.views import whole_view
 from nmar.posterior.posterior import Posterior
 from nmar.prob.arrays import on_host
+from nmar.prob.tree import join, map_arrays
 
 Array = NDArray[Any]
 

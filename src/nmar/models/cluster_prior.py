@@ -16,7 +16,7 @@ from scipy.special import gammaln
 
 from nmar.models.covariates import FLOOR, eigenbasis, linear
 from nmar.prob.arrays import on_host
-from nmar.prob.factor import Lines
+from nmar.prob.tree import LineRecord
 
 Array = NDArray[Any]
 
@@ -36,14 +36,10 @@ def log_totals(logits: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Assignment:
+class Assignment(LineRecord):
     """Responsibilities of the clusters for each line."""
 
     probability: Array  # (n, G) q(z_i = g)
-
-    def take(self, lines: Lines) -> Assignment:
-        """The chosen lines."""
-        return Assignment(self.probability[lines])
 
     def blend(self, target: Assignment, step: float) -> Assignment:
         """Geometric mean: natural parameters are log probabilities."""
@@ -56,10 +52,6 @@ class DesignedAssignment(Assignment):
     """Responsibilities of lines with their covariates ``x`` (n, F)."""
 
     x: Array
-
-    def take(self, lines: Lines) -> DesignedAssignment:
-        """The chosen lines."""
-        return DesignedAssignment(self.probability[lines], self.x[lines])
 
 
 @dataclass(frozen=True, eq=False)

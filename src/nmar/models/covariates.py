@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.prob.arrays import on_host
-from nmar.prob.factor import Lines, NormalFactor
+from nmar.prob.factor import NormalFactor
 
 Array = NDArray[Any]
 
@@ -57,17 +57,9 @@ class DesignedLines(NormalFactor):
 
     x: Array
 
-    def take(self, lines: Lines) -> DesignedLines:
-        """The chosen lines."""
-        return DesignedLines(self.mean[lines], self.spread[lines], self.log_det[lines], self.x[lines])
-
     def moved(self, lines: NormalFactor) -> DesignedLines:
         """New lines with these covariates."""
         return DesignedLines(lines.mean, lines.spread, lines.log_det, self.x)
-
-    def blend(self, target: NormalFactor, step: float) -> DesignedLines:
-        """As for other lines; covariates stay."""
-        return self.moved(super().blend(target, step))
 
 
 @dataclass(frozen=True, eq=False)

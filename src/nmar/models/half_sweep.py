@@ -26,11 +26,12 @@ from nmar.models.law import Law
 from nmar.models.noise import Levels
 from nmar.models.scaling import EXACT, LineSums, Scaling
 from nmar.models.shared import Info
-from nmar.models.state import Shared, Side, State, join
+from nmar.models.state import Shared, Side, State
 from nmar.models.views import expected_weights, whole_view
 from nmar.prob.arrays import on_host
 from nmar.prob.factor import Summed
 from nmar.prob.statistics import Statistics
+from nmar.prob.tree import join
 
 BLOCK = 1 << 18  # cells of one block, at most: q(n) is held for a block at a time, never for the matrix
 HELD = 1 << 18  # numbers of q(n) that a block holds

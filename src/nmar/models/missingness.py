@@ -17,7 +17,8 @@ from scipy.special import psi
 from nmar.data.cells import Cells
 from nmar.data.levels import LevelDesign, level_design
 from nmar.kernels.spec import GammaTable, GammaUpdate, Kernels, Room
-from nmar.prob.factor import GammaFactor, Lines, gamma_divergence
+from nmar.prob.factor import GammaFactor, gamma_divergence
+from nmar.prob.tree import LineRecord
 
 Array = NDArray[Any]
 
@@ -30,7 +31,7 @@ DERIVED = {"derived": True}  # fields that follow from the others: not written t
 
 
 @dataclass(frozen=True, eq=False)
-class PatternSide:
+class PatternSide(LineRecord):
     """The variational factors of one side of the pattern.
 
     The table (kernels: tabulate) follows from the weights: ``log_weights`` (n, K) E[log u], ``geometric`` (n, K)
@@ -48,11 +49,6 @@ class PatternSide:
     def table(self) -> tuple[Any, ...]:
         """What follows from the weights, or Nones."""
         return self.log_weights, self.geometric, self.totals
-
-    def take(self, lines: Lines) -> PatternSide:
-        """The chosen lines."""
-        table = (None if part is None else part[lines] for part in self.table)
-        return PatternSide(self.weights.take(lines), self.activity.take(lines), *table)
 
     def empty(self, room: Room) -> PatternSide:
         """A side like this one with its table, in uninitialised arrays that ``room(shape, dtype)`` makes."""

@@ -14,9 +14,10 @@ from nmar.kernels.spec import Kernels
 from nmar.models.missingness import PatternSide
 from nmar.models.noise import Noise
 from nmar.models.pattern_covariates import PatternEffects
-from nmar.prob.arrays import is_array, on_host
+from nmar.prob.arrays import on_host
 from nmar.prob.factor import GammaFactor
 from nmar.prob.linkage import Linkage
+from nmar.prob.tree import map_arrays
 from nmar.prob.units import Units
 
 Array = NDArray[Any]
@@ -147,27 +148,3 @@ class State:
         """The state with ``change`` applied to each array of lines."""
         rows, cols = (map_arrays(side, change) for side in self.sides)
         return State((rows, cols), self.shared)
-
-
-def map_arrays(record: Any, change: Callable[[Array], Array]) -> Any:
-    """A record of lines with ``change`` applied to each of its arrays; whatever else it holds stays."""
-    if is_array(record):
-        return change(record)
-    if type(record) is tuple:
-        return tuple(map_arrays(part, change) for part in record)
-    if not hasattr(record, "__dataclass_fields__"):
-        return record
-    return type(record)(**{name: map_arrays(getattr(record, name), change) for name in record.__dataclass_fields__})
-
-
-def join(parts: list[Any]) -> Any:
-    """Concatenate the lines of records of one type, field by field; a field that is None in any part is None."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    if any(part is None for part in parts):
-        return None
-    if is_array(first):
-        return np.concatenate(parts)
-    fields = {name: join([getattr(p, name) for p in parts]) for name in first.__dataclass_fields__}
-    return type(first)(**fields)

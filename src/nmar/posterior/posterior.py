@@ -18,12 +18,13 @@ from nmar.data.axis import Axis
 from nmar.models.law import Law
 from nmar.models.noise import Noise
 from nmar.models.predictive import BinTable, Predictive, with_noise
-from nmar.models.state import Side, State, join
+from nmar.models.state import Side, State
 from nmar.posterior.mixing import BLOCK, Mixed, draws, log_mixture, mixtures
 from nmar.prob import counts
 from nmar.prob.factor import GammaFactor
 from nmar.prob.linkage import Linkage
 from nmar.prob.pieces import pieces
+from nmar.prob.tree import join
 from nmar.prob.units import Units
 
 Array = NDArray[Any]

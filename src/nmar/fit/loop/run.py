@@ -21,10 +21,11 @@ from nmar.models.context import Context
 from nmar.models.half_sweep import half_sweep
 from nmar.models.scaling import EXACT, Scaling
 from nmar.models.shared import Info, balanced_noise, update_shared
-from nmar.models.state import State, map_arrays
+from nmar.models.state import State
 from nmar.models.views import tabulated
 from nmar.prob.arrays import on_host
 from nmar.prob.statistics import Statistics
+from nmar.prob.tree import map_arrays
 
 INTERRUPTED = "interrupted"  # the reason of a run that Ctrl-C ended
 

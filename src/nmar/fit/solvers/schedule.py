@@ -23,8 +23,9 @@ from nmar.fit.solvers.align import align
 from nmar.models.arguments import check_count
 from nmar.models.context import Context, Observed
 from nmar.models.law import Law
-from nmar.models.state import Side, State, join
+from nmar.models.state import Side, State
 from nmar.posterior.posterior import Posterior
+from nmar.prob.tree import join
 
 Array = NDArray[Any]
 
