@@ -1,8 +1,8 @@
 """A backend whose arrays are not NumPy's, as those of a device would be.
 
 Its loops are the reference ones; what it adds is refusal. A ``Foreign`` array comes to the host by nothing but
-``fetch``, takes part only in the NumPy functions listed in FUNCTIONS (docs/rooms.md), and meets arrays of the host only
-where these have no line axis. ``FETCHED`` and ``PLACED`` note the shapes of what crossed.
+``fetch``, takes part only in the NumPy functions listed in FUNCTIONS (docs/architecture.md), and meets arrays of the
+host only where these have no line axis. ``FETCHED`` and ``PLACED`` note the shapes of what crossed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Foreign(NDArrayOperatorsMixin):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function not in FUNCTIONS:
-            raise TypeError(f"{function.__name__} is nothing that arrays of a backend must know (docs/rooms.md)")
+            raise TypeError(f"{function.__name__} is nothing that arrays of a backend must know (docs/architecture.md)")
         if function is np.where:
             _check_meeting(args)
         return _outside(function(*_inside(args), **_inside(kwargs)))

@@ -23,9 +23,9 @@ from nmar.models import half_sweep as halves
 from nmar.models.context import Context
 from nmar.models.missingness import Pattern
 from nmar.models.noise import Noise
-from nmar.models.state import map_arrays
 from nmar.prob.arrays import is_array
 from nmar.prob.linkage import linkage
+from nmar.prob.tree import map_arrays
 
 pytestmark = pytest.mark.slow  # see CONTRIBUTING.md
 

@@ -16,8 +16,9 @@ from nmar.models.bound import bound
 from nmar.models.context import Context, Observed
 from nmar.models.half_sweep import half_sweep
 from nmar.models.missingness import Pattern
-from nmar.models.state import Side, State, join
+from nmar.models.state import Side, State
 from nmar.prob.linkage import Ignorable
+from nmar.prob.tree import join
 
 pytestmark = pytest.mark.slow  # see CONTRIBUTING.md
 

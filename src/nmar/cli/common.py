@@ -101,11 +101,16 @@ def read_cells(
 
     Parameters
     ----------
-    path : the file, or the name of the data set
-    args : with the options of :func:`table_arguments`, which are refused for a data set
-    text_ids : ids of a text table stay texts, whether the option is given or not
-    query : of the file, by SQL
-    used : options that are not refused, because the verb has another use for them
+    path : str
+        File, or name of a data set.
+    args : Namespace
+        Options, those of :func:`table_arguments` among them, which are refused for a data set.
+    text_ids : bool, default=False
+        Whether ids of a text table stay texts, whether or not the option is given.
+    query : str or None, default=None
+        SQL query of the file.
+    used : tuple of str, default=()
+        Options that are not refused, because the verb has another use for them.
     """
     from nmar.cli.files import named
     from nmar.data import datasets

@@ -38,9 +38,12 @@ def check_output(path: str | None, option: str = "--output", table: bool = False
 
     Parameters
     ----------
-    path : file, ``-`` (standard output) or None (nothing is to be written)
-    option : what the error calls it
-    table : the ending must be that of a table
+    path : str or None
+        File, ``-`` (standard output) or None (nothing is to be written).
+    option : str, default="--output"
+        Name of the option in errors.
+    table : bool, default=False
+        Whether the ending must be that of a table.
     """
     if path is None or path == STREAM:
         return
@@ -60,8 +63,10 @@ def check_streams(json: bool, outputs: Mapping[str, str | None]) -> None:
 
     Parameters
     ----------
-    json : whether a JSON object is written there (``--json``)
-    outputs : files by option; ``-`` is standard output
+    json : bool
+        Whether a JSON object is written there (``--json``).
+    outputs : dict of str to str or None
+        Files by option; ``-`` is standard output.
     """
     given = ["--json"] * json + [f"{option} {STREAM}" for option, path in outputs.items() if path == STREAM]
     if len(given) > 1:
@@ -75,7 +80,8 @@ def check_model_output(path: str) -> None:
     file = Path(path)
     folder = next(one for one in (*file.absolute().parents,) if one.exists())
     if file.is_dir() or not folder.is_dir():
-        raise IsADirectoryError(f"--output {path!r}: {str(file if file.is_dir() else folder)!r} is in the way; rename")
+        taken = str(file if file.is_dir() else folder)
+        raise IsADirectoryError(f"--output {path!r}: {taken!r} exists and is no place for a file; name another path")
     _check_folder(folder, f"--output {path!r}")
 
 

@@ -22,7 +22,7 @@ def as_cells(X: Any, argument: str = "cells") -> Cells:
 
 
 def from_long(frame: Any) -> Cells:
-    """Cells from a table whose columns are told by their names (and weight, if it has one)."""
+    """Cells from a table whose columns have the usual names (and weight, if it has one)."""
     columns = outside.long_columns(frame)
     assert columns is not None
     weight = "weight" if "weight" in outside.column_names(frame) else None

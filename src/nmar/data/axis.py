@@ -117,10 +117,11 @@ class Axis:
 
         Parameters
         ----------
-        ids : array-like, or one id
-        unknown : "error" or "prior"
-            What to do with an id that is not on the axis: raise, or return -1 for it (the model then answers
-            from its prior).
+        ids : array-like or object
+            Ids, or one id.
+        unknown : {"error", "prior"}, default="error"
+            What to do with an id that is not on the axis: raise, or return -1 for it (the model then answers from its
+            prior).
         argument, remedy : str
             What the error calls the ids, and what it says to do.
 

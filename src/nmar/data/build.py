@@ -1,7 +1,7 @@
 """From raw triplets to ordered cells: every check on what the user passed, and the one sort.
 
 Enters: row numbers, column numbers, values in any order (arrays, or columns of a data frame). Leaves: a
-`Compressed` by rows, with duplicates settled, or an error that names the argument and the remedy.
+`Compressed` by rows, with duplicates resolved, or an error that names the argument and the remedy.
 """
 
 from __future__ import annotations
@@ -147,10 +147,11 @@ def compress(
 
     Parameters
     ----------
-    row, col : integer arrays
+    row, col : array-like of int
         Checked positions on `rows` and `cols`.
-    values : array of numbers, all finite
-    duplicates : "error", "last", "mean" or "sum"
+    values : ndarray
+        Array of numbers, all finite.
+    duplicates : {"error", "last", "mean", "sum"}
         What to do with a cell that occurs more than once; "last" means last in the order given.
 
     Returns

@@ -132,6 +132,11 @@ class Cells(Constructors):
         axis : int
             0: by rows, 1: by columns.
 
+        Returns
+        -------
+        ndarray or None
+            Weights in the order of that axis; None without weights.
+
         Examples
         --------
         >>> cells = Cells.from_arrays([0, 0, 1], [0, 1, 0], [5.0, 6.0, 7.0], weight=[1.0, 2.0, 3.0])
@@ -152,6 +157,11 @@ class Cells(Constructors):
     def mean_weight(self) -> float | None:
         """Mean weight of the cells, or None where each counts once.
 
+        Returns
+        -------
+        float or None
+            The mean weight; None without weights.
+
         Examples
         --------
         >>> Cells.from_arrays([0, 1], [0, 1], [5.0, 6.0], weight=[1.0, 2.0]).mean_weight()
@@ -164,8 +174,13 @@ class Cells(Constructors):
 
         Parameters
         ----------
-        row, col : integer arrays
+        row, col : array-like of int
             Positions, one of each per cell that is asked for.
+
+        Returns
+        -------
+        ndarray of bool
+            Whether each pair of positions is observed.
 
         Examples
         --------
@@ -180,6 +195,11 @@ class Cells(Constructors):
     def positions(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """(row position, column position) of each cell, in row-major order: indices of arrays. Questions take ids.
 
+        Returns
+        -------
+        rows, cols : ndarray of int
+            Positions of the row and of the column of each cell.
+
         Examples
         --------
         >>> from nmar.data import Cells
@@ -191,6 +211,11 @@ class Cells(Constructors):
 
     def pairs(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """(row id, column id) of each cell, in row-major order: what :meth:`nmar.CCPF.predict_entries` takes.
+
+        Returns
+        -------
+        rows, cols : ndarray
+            Ids of the row and of the column of each cell.
 
         Examples
         --------
@@ -236,6 +261,11 @@ class Cells(Constructors):
         axis : int
             0: by rows, 1: by columns.
 
+        Returns
+        -------
+        ndarray of int
+            Positions of the cells in row-major order.
+
         Examples
         --------
         >>> cells = Cells.from_arrays([0, 0, 1], [0, 1, 0], [5.0, 6.0, 7.0])
@@ -280,6 +310,11 @@ class Cells(Constructors):
     def transpose(self) -> Cells:
         """Rows and columns exchanged; no cell is sorted again.
 
+        Returns
+        -------
+        Cells
+            The cells of the transposed matrix.
+
         Examples
         --------
         >>> Cells.from_arrays([0, 2], [1, 0], [5.0, 6.0]).transpose().shape
@@ -301,6 +336,11 @@ class Cells(Constructors):
         ----------
         values : array
             One finite number per cell.
+
+        Returns
+        -------
+        Cells
+            The cells with the new values.
 
         Examples
         --------
@@ -327,6 +367,11 @@ class Cells(Constructors):
         weights : array or None
             One number per cell, not negative, in row-major order.
 
+        Returns
+        -------
+        Cells
+            The cells with the weights.
+
         Examples
         --------
         >>> cells = Cells.from_arrays([0, 1], [0, 1], [1.0, 2.0]).with_weights([1.0, 3.0])
@@ -347,6 +392,11 @@ class Cells(Constructors):
         ----------
         f : callable
             From an array of values to one of the same length.
+
+        Returns
+        -------
+        Cells
+            The cells with the new values.
 
         Examples
         --------
@@ -375,8 +425,13 @@ class Cells(Constructors):
 
         Parameters
         ----------
-        mask : boolean array
+        mask : array-like of bool
             One entry per cell, in row-major order.
+
+        Returns
+        -------
+        Cells
+            The chosen cells.
 
         Examples
         --------
@@ -393,8 +448,13 @@ class Cells(Constructors):
 
         Parameters
         ----------
-        positions : integer or boolean array
+        positions : array-like of int or bool
             Positions of rows, or one boolean per row.
+
+        Returns
+        -------
+        Cells
+            The cells of the chosen rows.
 
         Examples
         --------
@@ -414,12 +474,13 @@ class Cells(Constructors):
         ----------
         rows, cols : Axis, optional
             The new axes; by default the present ones.
-        unknown : "error" or "drop"
+        unknown : {"error", "drop"}, default="error"
             What to do with a cell whose row or column is not on the new axes.
 
         Returns
         -------
         Cells
+            The cells on the new axes.
 
         Examples
         --------
@@ -448,8 +509,14 @@ class Cells(Constructors):
         Parameters
         ----------
         other : Cells
-        duplicates : "error", "last", "mean" or "sum"
+            More cells.
+        duplicates : {"error", "last", "mean", "sum"}, default="error"
             What to do with a cell that both have; with "last" the value in `other` wins.
+
+        Returns
+        -------
+        Cells
+            The cells of both.
 
         Examples
         --------
@@ -482,8 +549,9 @@ class Cells(Constructors):
         ----------
         test, valid : float
             Fractions, at least 0, together less than 1; 0 gives a part without cells.
-        seed : int
-        by : "cells", "rows" or "time"
+        seed : int, default=0
+            Seed of the random choice.
+        by : {"cells", "rows", "time"}, default="cells"
             What is held out: cells at random, whole rows, or the latest cells.
         time : Cells, optional
             The same cells with their times as values, for ``by="time"``.
@@ -511,11 +579,13 @@ class Cells(Constructors):
         ----------
         time : Cells, optional
             The same cells with their times as values; by default the cell is chosen at random.
-        seed : int
+        seed : int, default=0
+            Seed of the random choice.
 
         Returns
         -------
         train, test : Cells
+            On the same axes.
 
         Examples
         --------
@@ -531,6 +601,11 @@ class Cells(Constructors):
 
     def to_scipy(self) -> sparse.csr_array:
         """A csr array of float64 (a copy) that stores exactly the observed cells, zeros included.
+
+        Returns
+        -------
+        scipy.sparse.csr_array
+            A sparse matrix that stores the observed cells.
 
         Examples
         --------
@@ -549,7 +624,8 @@ class Cells(Constructors):
 
         Returns
         -------
-        pandas.DataFrame
+        DataFrame
+            One line per cell.
 
         Examples
         --------

@@ -25,7 +25,8 @@ def compact(values: NDArray[Any]) -> NDArray[Any]:
 
     Parameters
     ----------
-    values : one-dimensional array of numbers or booleans
+    values : ndarray
+        One-dimensional array of numbers or booleans.
 
     Returns
     -------

@@ -47,11 +47,12 @@ class Constructors(ABC):
 
         Parameters
         ----------
-        df : pandas, polars or pyarrow table, or dict of arrays
+        df : DataFrame, pyarrow.Table or dict
+            One line per cell.
         row, col, value : str
             Names of the columns that hold the row id, the column id and the observed value. Ids may be of any
             kind: integers, strings, dates, mixtures.
-        duplicates : "error", "last", "mean" or "sum"
+        duplicates : {"error", "last", "mean", "sum"}, default="error"
             What to do with a cell that occurs more than once.
         rows, cols : Axis, optional
             Axes to place the ids on (those of a training set, say); by default the distinct ids, sorted.
@@ -112,13 +113,14 @@ class Constructors(ABC):
 
         Parameters
         ----------
-        row, col : integer arrays
+        row, col : array-like of int
             Positions, counted from 0.
         value : float array
             Observed values, all finite.
         shape : (int, int), optional
             Size of the matrix; by default the largest positions plus 1.
-        duplicates : "error", "last", "mean" or "sum"
+        duplicates : {"error", "last", "mean", "sum"}, default="error"
+            What to do with a cell that occurs more than once.
         weight : float array, optional
             How often each cell counts among the values (:meth:`with_weights`).
 
@@ -148,8 +150,10 @@ class Constructors(ABC):
 
         Parameters
         ----------
-        X : scipy sparse matrix or array (csr, csc, coo, dok or lil)
-        duplicates : "error", "last", "mean" or "sum"
+        X : sparse matrix or array
+            Matrix of SciPy, in any of its formats csr, csc, coo, dok or lil.
+        duplicates : {"error", "last", "mean", "sum"}, default="error"
+            What to do with a cell that occurs more than once.
 
         Returns
         -------
@@ -183,7 +187,7 @@ class Constructors(ABC):
         ----------
         A : (rows, columns) array
             NaN marks a missing cell, as does the mask of a NumPy masked array.
-        mask : boolean array of the same shape, optional
+        mask : array-like of bool, optional
             True where a cell is *observed*; NaN there is then an error.
 
         Returns
@@ -246,6 +250,7 @@ class Constructors(ABC):
         Parameters
         ----------
         adata : AnnData
+            Annotated matrix.
         layer : str, optional
             Name of a layer; by default X.
 
@@ -270,7 +275,8 @@ class Constructors(ABC):
 
         Parameters
         ----------
-        tensor : two-dimensional torch.Tensor, dense or sparse
+        tensor : torch.Tensor
+            Two-dimensional tensor, dense or sparse.
 
         Returns
         -------

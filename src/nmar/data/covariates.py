@@ -28,10 +28,13 @@ class Design:
 
     Attributes
     ----------
-    ids : the lines they are known of; None: by position
-    x : (lines, F), each column with mean 0; numbers have standard deviation 1, indicators of a category are 0 or 1
-        less their share
-    names : of the columns: "age", "gender=F", "age missing"
+    ids : Axis or None
+        Ids of the rows or columns that have them. None: by position.
+    x : ndarray of shape (lines, F)
+        Each column with mean 0; numbers have standard deviation 1, indicators of a category are 0 or 1 less their
+        share.
+    names : tuple of str
+        Names of the columns: "age", "gender=F", "age missing".
     """
 
     ids: Axis | None
@@ -82,9 +85,12 @@ class CovariateTable:
 
     Attributes
     ----------
-    ids : the lines; None: by position
-    names : of the columns
-    entries : of each column: numbers and booleans as an array, categories as a tuple of texts, None where missing
+    ids : Axis or None
+        Ids of the rows or columns. None: by position.
+    names : tuple of str
+        Names of the columns.
+    entries : tuple
+        Entries of each column: numbers and booleans as an array, categories as a tuple of texts, None where missing.
     """
 
     ids: Axis | None
@@ -123,8 +129,10 @@ def design(covariates: Any, axis: Axis, argument: str) -> Design:
     ----------
     covariates : frame with a line per id, array with a line per position, or what a model file held of either
         Ids are in the index of a pandas frame, or in the one column that holds every id of the axis once.
-    axis : ids of the matrix
-    argument : what errors call the covariates
+    axis : Axis
+        Ids of the matrix.
+    argument : str
+        What errors call the covariates.
     """
     return _encoded(*read_columns(covariates, axis, argument), argument)
 

@@ -45,18 +45,17 @@ class Dataset(Cells):
         Folder of the dataset, a path or a URL; it is opened if it holds one of the same source, and built if not. By
         default ``path`` without its pattern and with the ending ".nmar"; a remote source needs one.
     row, col, value : str, optional
-        Columns that hold the row id, the column id and the observed value; those called row, col and value, else the
-        first three.
+        Names of the columns that hold the row id, the column id and the observed value.
     weight : str, optional
         Column that says how often each cell counts among the values.
-    duplicates : "error", "last", "mean" or "sum"
+    duplicates : {"error", "last", "mean", "sum"}, default="error"
         What to do with a cell that occurs more than once.
     n_jobs : int, optional
         Threads of the build; all processors by default. Each holds some hundred megabytes.
     progress : callable, optional
         Called with the stage ("reading", "rows", "columns"), the steps done and the steps in all.
     storage_options : dict, optional
-        Of the fsspec file system.
+        Options of the fsspec file system.
 
     Examples
     --------
@@ -127,8 +126,10 @@ class Dataset(Cells):
 
         Parameters
         ----------
-        cells : cells in memory
-        store : folder; one that holds a dataset is refused
+        cells : Cells
+            Cells in memory.
+        store : str or path-like
+            Folder to write. One that holds a dataset already is refused.
 
         Examples
         --------

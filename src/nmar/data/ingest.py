@@ -49,9 +49,12 @@ class Source:
 
     Attributes
     ----------
-    pieces : of all files, in order
-    columns : names of the row, column and value columns and, where there is one, of the weights
-    identity : names, lengths, times and columns of the files, by which a build that goes on knows them again
+    pieces : tuple of Piece
+        Pieces of all files, in order.
+    columns : tuple of str
+        Names of the row, column and value columns and, where there is one, of the weights.
+    identity : dict of str to object
+        Names, lengths, times and columns of the files, by which a build that goes on knows them again.
     """
 
     pieces: tuple[Piece, ...]
@@ -169,9 +172,14 @@ class Placed:
 
     Attributes
     ----------
-    values, columns : dtypes of the values, and of the places of the columns
-    cells : (shards + 1) where the cells of each shard of rows begin in the piece
-    lines : (shards + 1) the same for its rows
+    values : str
+        Dtypes of the values, and of the places of the columns.
+    columns : dtype
+        Dtypes of the values, and of the places of the columns.
+    cells : ndarray
+        (shards + 1) where the cells of each shard of rows begin in the piece.
+    lines : ndarray
+        (shards + 1) the same for its rows.
     """
 
     piece: Piece

@@ -27,12 +27,18 @@ class Levels:
 
     Attributes
     ----------
-    name : of the column
-    texts : its categories in order; None for numbers
-    edges : numbers: upper ends of all bins but the last; None for categories
-    labels : names of the levels, of the missing one last
-    missing : whether missing entries have a level of their own
-    shares : how many lines are in each level, as shares of all
+    name : str
+        Name of the column.
+    texts : tuple of str or None
+        Its categories in order; None for numbers.
+    edges : ndarray or None
+        Numbers: upper ends of all bins but the last; None for categories.
+    labels : tuple of str
+        Names of the levels, of the missing one last.
+    missing : bool
+        Whether missing entries have a level of their own.
+    shares : ndarray
+        How many lines are in each level, as shares of all.
     """
 
     name: str

@@ -39,12 +39,20 @@ class Manifest:
 
     Attributes
     ----------
-    shape, cells : rows and columns, observed cells
-    values : dtype of the values
-    weighted : whether cells have weights
-    starts : for rows and for columns, the place of the first cell of each shard, and the number of cells
-    files : length and CRC-32 of every file, by name
-    source : what it was built from
+    shape : tuple of (int, int)
+        Rows and columns, observed cells.
+    cells : int
+        Rows and columns, observed cells.
+    values : str
+        Dtype of the values.
+    weighted : bool
+        Whether cells have weights.
+    starts : tuple of (tuple of int, tuple of int)
+        For rows and for columns, the place of the first cell of each shard, and the number of cells.
+    files : dict of str to tuple of (int, int)
+        Length and CRC-32 of every file, by name.
+    source : dict of str to object
+        What it was built from.
     """
 
     shape: tuple[int, int]

@@ -2,7 +2,7 @@
 
 Enters: wide frames (pandas, polars, pyarrow), AnnData, torch tensors, scipy sparse matrices, arrays. Leaves: numbers,
 with NaN or nothing stored where a cell is missing, and the ids of rows and columns where the library has them. Nothing
-is imported here that the user has not imported already: what he passes is told by the module it comes from.
+is imported here that the user has not imported already: objects are recognised by the module of their class.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ class Matrix:
 
     Attributes
     ----------
-    numbers : array, NaN where missing, or scipy sparse matrix that stores what is observed
+    numbers : object
+        Array, NaN where missing, or scipy sparse matrix that stores what is observed.
     rows, cols : Axis or None
+        Ids, where the matrix has some.
     """
 
     numbers: Any
@@ -54,12 +56,12 @@ def is_frame(X: Any) -> bool:
 
 
 def long_columns(X: Any) -> tuple[Any, Any, Any] | None:
-    """Columns of row ids, column ids and values of a table with one line per cell, told by their names; else None."""
+    """Columns of row ids, column ids and values of a table with one line per cell, by their names; else None."""
     return usual_cells(column_names(X)) if is_frame(X) else None
 
 
 def is_long(X: Any) -> bool:
-    """Whether this is a table with one line per cell, told by the names of its columns."""
+    """Whether this is a table with one line per cell, recognised by the names of its columns."""
     return long_columns(X) is not None
 
 

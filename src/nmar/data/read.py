@@ -1,6 +1,6 @@
 """Files become cells.
 
-Enters: a path. Leaves: `Cells`. The format is told by the name: csv, tsv, txt, parquet, mtx, npz, h5ad; text
+Enters: a path. Leaves: `Cells`. The ending of the name gives the format: csv, tsv, txt, parquet, mtx, npz, h5ad; text
 formats also with .gz, .bz2, .xz or .zst behind.
 """
 
@@ -51,22 +51,23 @@ def read(
 
     Parameters
     ----------
-    path : path
-        csv, tsv or txt (also .gz, .bz2, .xz, .zst), parquet, mtx, npz (a scipy sparse matrix, or arrays row,
-        col, value: ids, or positions if there is also an array shape), h5ad (X or a layer:
-        what a sparse matrix stores, what is not NaN in a dense one).
+    path : str or path-like
+        Path csv, tsv or txt (also .gz, .bz2, .xz, .zst), parquet, mtx, npz (a scipy sparse matrix, or arrays row, col,
+        value: ids, or positions if there is also an array shape), h5ad (X or a layer: what a sparse matrix stores, what
+        is not NaN in a dense one).
     row, col, value : str, optional
         Columns of a table that hold the ids and the values. By default those named row, col, value or by other usual
         names (user_id, movieId, rating …), otherwise the three there are, in this order; of more columns those wanted
         must be named.
-    duplicates : "error", "last", "mean" or "sum"
+    duplicates : {"error", "last", "mean", "sum"}, default="error"
         What to do with a cell that occurs more than once.
     delimiter : str, optional
         Of a text table; by default a comma for csv and a tab for tsv and txt.
-    header : bool
-        False if the first line of a text table is already data; its columns are then called "0", "1", "2", …
-    text_ids : bool
-        True to keep the ids of a text table as they are written ("007"), instead of numbers where possible. Otherwise
+    header : bool, default=True
+        Whether the first line of a text table has the names of the columns. Otherwise they are called "0", "1" and so
+        on.
+    text_ids : bool, default=False
+        Whether to keep the ids of a text table as they are written ("007") instead of as numbers. Otherwise
         ids in two spellings of one number are refused.
     weight : str, optional
         Column that says how often each cell counts among the values (:meth:`Cells.with_weights`).
@@ -76,6 +77,7 @@ def read(
     Returns
     -------
     Cells
+        The observed cells.
 
     Examples
     --------

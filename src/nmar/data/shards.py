@@ -115,10 +115,14 @@ class ShardMaker:
 
     Attributes
     ----------
-    axes : ids of rows and columns
-    bounds : first lines of the shards of each axis, and its length
-    pieces : where their cells lie
-    values : dtype of the values of all shards
+    axes : tuple of (Axis, Axis)
+        Ids of rows and columns.
+    bounds : tuple of (ndarray, ndarray)
+        First lines of the shards of each axis, and its length.
+    pieces : list of Placed
+        Where their cells lie.
+    values : dtype
+        Dtype of the values of all shards.
     """
 
     plan: Plan

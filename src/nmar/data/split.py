@@ -31,7 +31,8 @@ def split_arrays(n: int, test: float = 0.2, valid: float = 0.01, seed: int = 0) 
         Number of cells.
     test, valid : float
         Fractions, at least 0, together less than 1; 0 asks for an empty part.
-    seed : int
+    seed : int, default=0
+        Seed of the random choice.
 
     Returns
     -------
@@ -68,13 +69,15 @@ def split(
     Parameters
     ----------
     cells : Cells
+        Cells to split.
     test, valid : float
         Fractions, at least 0, together less than 1; 0 gives a part without cells.
-    seed : int
-    by : "cells", "rows" or "time"
+    seed : int, default=0
+        Seed of the random choice.
+    by : {"cells", "rows", "time"}, default="cells"
         "cells": at random, as `split_arrays` does with their row-major numbers. "rows": whole rows, the same fractions
-        of those that have cells. "time": the latest cells are the test part, those before them the validation part;
-        of cells of one time it is chosen at random which come first.
+        of those that have cells. "time": the latest cells are the test part, those before them the validation part; of
+        cells of one time it is chosen at random which come first.
     time : Cells, optional
         The same cells with their times as values, for ``by="time"``.
 
@@ -112,6 +115,7 @@ def leave_one_out(cells: Cells, time: Any = None, seed: int = 0) -> tuple[Cells,
     Parameters
     ----------
     cells : Cells
+        Cells to split.
     time : Cells, optional
         The same cells with their times as values; None: which cell is chosen at random.
     seed : int
@@ -174,12 +178,18 @@ class EntryKFold:
 
     Parameters
     ----------
-    n_splits : int
+    n_splits : int, default=5
         Number of folds, at least 2.
-    shuffle : bool
-        True: folds at random; False: contiguous runs in row-major order.
-    random_state : int, optional
+    shuffle : bool, default=True
+        Whether folds are random. Otherwise they are contiguous runs in row-major order.
+    random_state : int or None, default=None
         Seed of the shuffle.
+
+    Notes
+    -----
+    Made for scikit-learn's ``cross_val_score`` and ``GridSearchCV`` on Cells, whose entries are their cells. Held-out
+    cells count as missing there, since scikit-learn passes a fit its training part only; ``fit(hidden=…)`` takes them
+    out of the pattern (docs/theory.md, Prediction).
 
     Examples
     --------
@@ -187,12 +197,6 @@ class EntryKFold:
     >>> cells = Cells.from_arrays([0, 0, 1, 1], [0, 1, 0, 1], [1.0, 2, 3, 4])
     >>> [(len(cells[train]), len(cells[test])) for train, test in EntryKFold(2, random_state=0).split(cells)]
     [(2, 2), (2, 2)]
-
-    Notes
-    -----
-    Made for scikit-learn's ``cross_val_score`` and ``GridSearchCV`` on Cells, whose entries are their cells. Held-out
-    cells count as missing there, since scikit-learn passes a fit its training part only; ``fit(hidden=…)`` takes them
-    out of the pattern (docs/theory.md, Prediction).
     """
 
     def __init__(self, n_splits: int = 5, shuffle: bool = True, random_state: int | None = None) -> None:
@@ -214,8 +218,10 @@ class EntryKFold:
 
         Parameters
         ----------
-        X : cells; ``X[positions]`` are some of them, on the same axes
+        X : Cells
+            Cells; ``X[positions]`` are some of them, on the same axes.
         y, groups : ignored
+            Not used; scikit-learn passes it.
         """
         if not isinstance(X, Cells):
             raise TypeError(f"X is a {type(X).__name__}; EntryKFold splits nmar.Cells, not rows of a matrix")

@@ -28,16 +28,20 @@ def read_sql(
     ----------
     query : str
         SQL that selects one line per cell. It may name files itself (``FROM 'ratings.parquet'``).
-    path : path, optional
+    path : path-like, optional
         A duckdb database (.duckdb, .ddb, .db), opened for reading, or a csv, tsv or parquet file, which the query
         calls ``data``.
-    row, col, value, weight : str, optional
+    row, col, value : str, optional
         Columns of the answer, as in :func:`nmar.read`.
-    duplicates : "error", "last", "mean" or "sum"
+    duplicates : {"error", "last", "mean", "sum"}, default="error"
+        What to do with a cell that occurs more than once.
+    weight : str, optional
+        Column that says how often each cell counts.
 
     Returns
     -------
     Cells
+        The observed cells.
 
     Examples
     --------

@@ -61,8 +61,10 @@ class Storage:
 
     Parameters
     ----------
-    url : path or URL
-    options : of the fsspec file system, as pairs
+    url : str
+        Path or URL.
+    options : tuple of tuple of (str, object)
+        Options of the fsspec file system, as pairs.
     """
 
     url: str

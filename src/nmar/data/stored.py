@@ -33,12 +33,20 @@ class StoredArray:
 
     Attributes
     ----------
-    storage, names : where its parts lie
-    starts : (parts + 1) place of the first entry of each part, and the length of all
-    stored : dtype on disk
-    below : no entry may reach it (positions on the other axis), or 0 where that is not checked
-    change : function of the entries of any slice, applied as they are read, or None
-    dtype : of what is read
+    storage : Storage
+        Where its parts lie.
+    names : tuple of str
+        Where its parts lie.
+    starts : ndarray
+        (parts + 1) place of the first entry of each part, and the length of all.
+    stored : dtype
+        Dtype on disk.
+    below : int
+        No entry may reach it (positions on the other axis), or 0 where that is not checked.
+    change : callable or None
+        Function of the entries of any slice, applied as they are read, or None.
+    dtype : dtype
+        Dtype of what is read.
     """
 
     storage: Storage

@@ -89,7 +89,7 @@ class Wanted:
 
 
 def _delimiter(names: Sequence[str]) -> str:
-    """What to do about a table with too few columns: another delimiter, told by a header that has it."""
+    """What to do about a table with too few columns: another delimiter, where the header has one."""
     found = [mark for mark in (";", "\t", "|", ",") if any(mark in name for name in names)]
     return f"pass delimiter={found[0]!r}, by which its header is divided" if found else "check the delimiter"
 
@@ -347,7 +347,8 @@ def write_frame(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> Non
     ----------
     path : path
         Ends in csv, tsv or txt (also .gz), or parquet.
-    columns : mapping of names to arrays
+    columns : dict of str to object
+        Mapping of names to arrays.
 
     Examples
     --------

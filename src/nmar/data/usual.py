@@ -1,4 +1,4 @@
-"""Columns told by their usual names, and lists of names short enough to read.
+"""Columns recognised by their usual names, and lists of names short enough to read.
 
 Enters: the names of a table's columns. Leaves: which of them hold row ids, column ids and values, where the names leave
 no doubt.

@@ -187,11 +187,12 @@ class Asking:
 
         Parameters
         ----------
-        X : Cells, a table with one line per cell, or a matrix, as in ``fit``
-            Cells are those of known rows and columns, by id. A matrix is either of the rows of the fit, or of other
-            rows: then each row's cells are cut into two halves at random, and each half is predicted from the other.
-            Rows of a pandas table are told by its index, those of AnnData by ``obs_names``.
-        y : None, default=None
+        X : Cells or array-like
+            Cells, a table with one line per cell, or a matrix, as in :meth:`fit`. Cells are those of known rows and
+            columns, by id. A matrix has the rows of the fit or other ones. The cells of each other row are split into
+            two halves at random, and each half is predicted from the other.
+            The ids of a pandas table are its index, those of AnnData its ``obs_names``.
+        y : ignored
             Not used; scikit-learn passes it.
 
         Returns

@@ -222,13 +222,13 @@ class Imputing:
             As in :meth:`impute`.
         seed : int, Generator or None, default=0
             As in :meth:`impute`.
-        rows : array-like or None, default=None
-            As in :meth:`impute`.
         unit : {"sd", "value"}, default="sd"
             "sd": delta is in standard deviations of a value's noise, given its row and column; "value": in units of the
             values. Shifted values keep to the bounds, to whole counts and to values above 0, where there are such.
             Ratings are shifted before they are put on their levels, and counts are rounded at random, in the same way
             at all shifts, so that means move by the shift until values meet an end of their range.
+        rows : array-like or None, default=None
+            As in :meth:`impute`.
         df : float or None, default=None
             As in :func:`nmar.pool`.
         level : float, default=0.95

@@ -25,8 +25,13 @@ class NestedParameters(BaseEstimator):
 
         Parameters
         ----------
-        deep : bool
+        deep : bool, default=True
             Whether parameters of data model, linkage and solver are listed too.
+
+        Returns
+        -------
+        dict
+            Values by name.
 
         Examples
         --------

@@ -63,13 +63,19 @@ class Finding:
 
     Attributes
     ----------
-    part : "coverage", "probability integral", "spread", "rows" or "columns"
-    quantity : what was measured
-    expected, found : under the model, and in the data
-    error : standard error of what was found (of coverage: at least that under the model), or standard deviation of the
-        replicates
-    p_value : two-sided; NaN where there is none
-    misfit : what is wrong, in words, or ""
+    part : {"coverage", "probability integral", "spread", "rows", "columns"}
+        Part of the check.
+    quantity : str
+        What was measured.
+    expected, found : float
+        Value under the model, and in the data.
+    error : float
+        Standard error of what was found (of coverage: at least that under the model), or standard deviation of the
+        replicates.
+    p_value : float
+        Two-sided p-value; NaN where there is none.
+    misfit : str
+        What is wrong, in words. Empty where nothing is.
     """
 
     part: str
@@ -87,8 +93,10 @@ class Check:
 
     Attributes
     ----------
-    findings : one for each quantity
-    probability_integrals : P(Y ≤ y) of each held-out cell, uniform if the model is right
+    findings : tuple of Finding
+        One for each quantity.
+    probability_integrals : ndarray
+        P(Y ≤ y) of each held-out cell, uniform if the model is right.
     """
 
     findings: tuple[Finding, ...]
@@ -135,17 +143,22 @@ def check(model: Any, cells: Any, train: Any = None, *, replicates: int = 100, r
 
     Parameters
     ----------
-    model : fitted :class:`nmar.CCPF`, or its ``posterior_``
-    cells : cells that the model was not fitted to, hidden from it (``fit(train, hidden=cells)``); training cells among
-        them are refused
-    train : the training cells; None: those that the model holds. Without any, rows and columns are not checked
-    replicates : patterns that are drawn from the posterior; at least 50, because fewer cannot show a misfit
-    random_state : seed
+    model : CCPF
+        Fitted model, or its ``posterior_``.
+    cells : Cells or array-like
+        Cells that the model was not fitted to, and that were hidden from it (``fit(train, hidden=cells)``). Training
+        cells among them are refused.
+    train : Cells, array-like or None, default=None
+        Training cells. None: those that the model holds. Without any, rows and columns are not checked.
+    replicates : int, default=100
+        Number of patterns that are drawn from the posterior, at least 50, because fewer cannot show a misfit.
+    random_state : int, Generator or None, default=0
+        Seed of the random draws.
 
     Returns
     -------
     Check
-        with ``verdict``, ``misfits``, ``frame()``, ``text()``
+        The findings, with ``verdict``, ``misfits``, ``frame()`` and ``text()``.
 
     Notes
     -----

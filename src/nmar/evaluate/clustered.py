@@ -35,10 +35,14 @@ def clustered_regression(
 
     Parameters
     ----------
-    response : (n,) one number per cell, not all equal
-    terms : (n, q) regressors, centred or not
-    rows, cols : (n,) numbers of the row and of the column of each cell
-    weights : (n,) weights of the squares, all positive; None: 1
+    response : ndarray of shape (n,)
+        One number per cell, not all equal.
+    terms : ndarray of shape (n, q)
+        Regressors, centred or not.
+    rows, cols : ndarray of shape (n,)
+        Numbers of the row and of the column of each cell.
+    weights : ndarray of shape (n,) or None, default=None
+        Weights of the squares, all positive; None: 1.
 
     Returns
     -------

@@ -70,28 +70,50 @@ def compare(
 
     Parameters
     ----------
-    cells : Cells, scipy sparse matrix, or dense array with NaN where missing
-    data : data model or list of them, default ``Factorization(10)``; names such as "factorization:10" will do
-    linkages : linkages or names ("free", "linear:0.3", "free,s=8"); None: "free". The ignorable one is always fitted
-    control : whether the controls are fitted
-    two_stage : fit the two-stage baseline where the data model is Gaussian
-    taste : fit ``mechanism="taste"`` where the data model is Gaussian and has no covariates
-    seeds : number of repetitions, each with a split and a start of its own: ``seed``, ``seed + 1`` …
-    factors : components of the missingness pattern; a ``pattern`` among the settings has its own
-    test, valid : shares of the cells held out for the scores and for stopping; with ``valid=0`` the bound stops, which
-        is less noisy than few cells
-    max_iter, tol, n_jobs, backend : as in :class:`nmar.CCPF`
-    verbose : 0 is silent, 1 shows progress on a terminal
-    seed : the first seed; whole numbers from 0
-    train, test_cells, valid_cells : a split of your own instead; seeds then change the starting points only
-    name : what to call the data in tables
-    **settings : more settings of every fit, as in :class:`nmar.CCPF`: prior, starts, dtype, patience, noise, tail, and
-        pattern, a :class:`nmar.Pattern` with covariates say. Without ``starts`` every linkage and control is tried from
-        all its starts
+    cells : Cells, array-like or None, default=None
+        Cells, a sparse matrix, or a dense array with NaN where a cell is missing.
+    data : data model, str, sequence or None, default=None
+        Data model or models, also by name ("factorization:10"). None: ``Factorization(10)``.
+    linkages : str, Linkage, sequence or None, default=None
+        Linkages, also by name ("free", "linear:0.3", "free,s=8"). None: "free". The ignorable one is always fitted.
+    control : bool, default=True
+        Whether the controls are fitted.
+    two_stage : bool, default=True
+        Whether to fit the two-stage baseline, where the data model is Gaussian.
+    seeds : int, default=3
+        Number of repetitions, each with a split and a start of its own: ``seed``, ``seed + 1`` ….
+    factors : int, default=10
+        Number of components of the missingness pattern. A ``pattern`` among the settings has its own.
+    test : float, default=0.2
+        Share of the cells that is held out for the scores.
+    valid : float, default=0.0
+        Share of the cells that is held out for stopping. With 0 the bound decides, which is less noisy than few cells.
+    max_iter : int, default=200
+        As in :class:`nmar.CCPF`.
+    n_jobs : int or None, default=None
+        As in :class:`nmar.CCPF`.
+    backend : str, default="auto"
+        As in :class:`nmar.CCPF`.
+    verbose : int, default=0
+        How much is shown. 0 is silent, 1 shows progress on a terminal.
+    seed : int, default=0
+        The first seed, a whole number from 0.
+    taste : bool, default=True
+        Whether to fit ``mechanism="taste"``, where the data model is Gaussian and has no covariates.
+    tol : float or None, default=None
+        As in :class:`nmar.CCPF`.
+    train, test_cells, valid_cells : Cells, array-like or None, default=None
+        A split of your own, in place of ``cells``. Seeds then change the starting points only.
+    name : str, default="data"
+        Name of the data in tables.
+    **settings : object
+        More settings of every fit, as in :class:`nmar.CCPF`: prior, starts, dtype, patience, noise, tail and pattern.
+        Without ``starts`` every linkage and control is tried from all its starts.
 
     Returns
     -------
     Comparison
+        One row for each fit, with ``text()``, ``verdict``, ``frame()`` and ``to_html(path)``.
 
     Examples
     --------

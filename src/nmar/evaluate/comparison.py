@@ -140,11 +140,16 @@ class Comparison:
 
     Attributes
     ----------
-    summary : what the data look like
-    setting : split, seeds and settings; held-out cells were hidden from the pattern in every fit
-    entries : the fits themselves, by :class:`Key`, one per seed
-    test_cells : the cells they were scored on, one :class:`~nmar.Cells` per seed
-    options : what each fit was told
+    summary : Summary
+        What the data look like.
+    setting : Setting
+        Split, seeds and settings; held-out cells were hidden from the pattern in every fit.
+    entries : dict of Key to list of Entry
+        The fits themselves, by :class:`Key`, one per seed.
+    test_cells : tuple of Cells
+        The cells they were scored on, one :class:`~nmar.Cells` per seed.
+    options : dict of Key to Options
+        Settings of each fit.
     """
 
     summary: Summary

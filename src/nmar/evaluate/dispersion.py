@@ -29,10 +29,14 @@ class Slope:
 
     Attributes
     ----------
-    value : change from the least to the most likely observed cells
-    se, p_value : standard error and p-value, whatever cells of one row or column have in common
-    naive_se, naive_p : the same if cells were independent and normal: too small where rows or columns differ in noise
-    df : degrees of freedom of ``se``
+    value : float
+        Change from the least to the most likely observed cells.
+    se, p_value : float
+        Standard error and p-value, whatever cells of one row or column have in common.
+    naive_se, naive_p : float
+        The same if cells were independent and normal: too small where rows or columns differ in noise.
+    df : int
+        Degrees of freedom of ``se``.
     """
 
     value: float
@@ -82,9 +86,12 @@ def double_glm(residual: Array, place: Array, rows: Array, cols: Array) -> Dispe
 
     Parameters
     ----------
-    residual : (n,) residuals
-    place : (n,) regressor; its unit is what a slope is about
-    rows, cols : (n,) row and column of each cell
+    residual : ndarray of shape (n,)
+        Residuals.
+    place : ndarray of shape (n,)
+        Regressor; its unit is what a slope is about.
+    rows, cols : ndarray of shape (n,)
+        Row and column of each cell.
 
     Notes
     -----

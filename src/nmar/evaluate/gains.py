@@ -36,10 +36,14 @@ class Gain:
 
     Attributes
     ----------
-    mean : nats per cell
-    se : standard error over cells, rows, columns and fits
-    df : degrees of freedom of ``se``
-    errors : what goes into ``se``, each taken by itself; None where it was not asked for
+    mean : float
+        Mean in nats per cell.
+    se : float
+        Standard error over cells, rows, columns and fits.
+    df : float
+        Degrees of freedom of ``se``.
+    errors : Errors or None
+        Standard errors that go into ``se``, each by itself; None where they were not computed.
     """
 
     mean: float
@@ -96,9 +100,12 @@ class Judges:
 
     Attributes
     ----------
-    sizes : cells per seed
-    cells, rows, cols : groups of the concatenated cells: the same cell, row or column in any seed
-    common : mean share of cells that two seeds have in common
+    sizes : tuple of int
+        Cells per seed.
+    cells, rows, cols : Groups
+        Groups of the concatenated cells: the same cell, row or column in any seed.
+    common : float
+        Mean share of cells that two seeds have in common.
     """
 
     sizes: tuple[int, ...]
@@ -128,7 +135,8 @@ class Judges:
 
         Parameters
         ----------
-        values : array of shape (cells,)
+        values : ndarray of shape (cells,)
+            A number per cell.
         weights : array of shape (cells,) or None
             None: all cells count the same.
 
@@ -147,7 +155,8 @@ class Judges:
 
         Parameters
         ----------
-        values : one array per seed, a number per held-out cell
+        values : sequence of ndarray
+            One array per seed, a number per held-out cell.
 
         Notes
         -----
@@ -188,7 +197,8 @@ def share_error(judges: Judges, inside: Array, level: float) -> float:
     ----------
     judges : Judges
         The cells.
-    inside : array of bool, shape (cells,)
+    inside : ndarray of bool, shape (cells,)
+        Whether each cell is inside.
     level : float
         The promised share.
 

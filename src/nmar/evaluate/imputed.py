@@ -74,18 +74,29 @@ class Imputations:
 
     Attributes
     ----------
-    values : (cells, n) the draws
-    row, col : positions of the cells on the axes. Draws of cells that are observed are in ``values`` and in
-        :meth:`frame`; completed tables have what was observed
-    rows, cols : ids of the axes
-    observed : the cells that the model was fitted to, or None where it does not hold them
-    lines : positions of the rows that :meth:`table` shows
-    assumes : what is taken for granted, in words
-    sweeps : sweeps of data augmentation between two draws; 0: draws from the mean-field posterior
-    noise : standard deviation of a value given the drawn lines, root mean square over the cells
-    known : the fitted model that they were drawn from
-    latent : (cells, n) the draws before ratings are put on their levels; counts have a uniform number added
-    shift : what was added to them (:meth:`shifted`)
+    values : ndarray of shape (cells, n)
+        The draws.
+    row, col : ndarray
+        Positions of the cells on the axes. Draws of cells that are observed are in ``values`` and in :meth:`frame`;
+        completed tables have what was observed.
+    rows, cols : Axis
+        Ids of the axes.
+    observed : Cells or None
+        The cells that the model was fitted to, or None where it does not hold them.
+    lines : ndarray
+        Positions of the rows that :meth:`table` shows.
+    assumes : str
+        Assumptions, in words.
+    sweeps : int
+        Number of sweeps of data augmentation between two draws. With 0 draws come from the mean-field posterior.
+    noise : float
+        Standard deviation of a value given the drawn lines, root mean square over the cells.
+    known : Posterior
+        The fitted model that they were drawn from.
+    latent : ndarray of shape (cells, n)
+        The draws before ratings are put on their levels; counts have a uniform number added.
+    shift : float
+        What was added to them (:meth:`shifted`).
 
     Examples
     --------
@@ -179,10 +190,13 @@ class Imputations:
 
         Parameters
         ----------
-        statistic : function of a completed table (a frame) that returns an estimate and its squared standard error,
-            numbers or arrays, as if the table had been complete
-        df : degrees of freedom of the complete-data analysis
-        level : of the interval
+        statistic : callable
+            Function of a completed table (a frame) that returns an estimate and its squared standard error, numbers or
+            arrays, as if the table had been complete.
+        df : float or None, default=None
+            Degrees of freedom of the complete-data analysis.
+        level : float, default=0.95
+            Level of the interval.
         """
         found = [checked_pair(statistic(table)) for table in self.tables()]
         return pool([q for q, _ in found], [u for _, u in found], df, level)

@@ -25,8 +25,15 @@ def rmse(value: ArrayLike, mean: ArrayLike, weight: ArrayLike | None = None) -> 
 
     Parameters
     ----------
-    value, mean : held-out values and their predictions
-    weight : how often each counts; None: once
+    value, mean : array-like
+        Held-out values and their predictions.
+    weight : array-like or None, default=None
+        How often each value counts. None: once.
+
+    Returns
+    -------
+    float
+        Root mean squared error.
 
     Examples
     --------
@@ -43,8 +50,15 @@ def mae(value: ArrayLike, mean: ArrayLike, weight: ArrayLike | None = None) -> f
 
     Parameters
     ----------
-    value, mean : held-out values and their predictions
-    weight : how often each counts; None: once
+    value, mean : array-like
+        Held-out values and their predictions.
+    weight : array-like or None, default=None
+        How often each value counts. None: once.
+
+    Returns
+    -------
+    float
+        Mean absolute error.
 
     Examples
     --------
@@ -61,9 +75,17 @@ def coverage(value: ArrayLike, low: ArrayLike, high: ArrayLike, weight: ArrayLik
 
     Parameters
     ----------
-    value : held-out values
-    low, high : ends of their intervals (:meth:`nmar.CCPF.interval`)
-    weight : how often each counts; None: once
+    value : array-like
+        Held-out values.
+    low, high : array-like
+        Ends of their intervals (:meth:`nmar.CCPF.interval`).
+    weight : array-like or None, default=None
+        How often each value counts. None: once.
+
+    Returns
+    -------
+    float
+        Share, from 0 to 1.
 
     Examples
     --------
@@ -80,8 +102,15 @@ def auc(observed: ArrayLike, score: ArrayLike) -> float:
 
     Parameters
     ----------
-    observed : booleans
-    score : such as P(observed) of the same cells; ties count half
+    observed : array-like
+        Whether each cell is observed.
+    score : array-like
+        Score of each cell, such as P(observed). Ties count half.
+
+    Returns
+    -------
+    float
+        Area, from 0 to 1; 0.5 for scores that say nothing.
 
     Examples
     --------
@@ -102,11 +131,21 @@ def recall(listed: ArrayLike, rows: ArrayLike, test: Cells, k: int = 10, at_leas
 
     Parameters
     ----------
-    listed : (rows, columns) ids, best first, as :meth:`nmar.CCPF.recommend` gives them; None fills up short lists
-    rows : the ids of the rows
-    test : held-out cells
-    k : length of the lists
-    at_least : held-out cells of this value or more are relevant; None: all
+    listed : array-like of shape (rows, columns)
+        Ids, best first, as :meth:`nmar.CCPF.recommend` returns them. None fills up short lists.
+    rows : array-like
+        The ids of the rows.
+    test : Cells
+        Held-out cells.
+    k : int, default=10
+        Length of the lists.
+    at_least : float or None, default=None
+        Smallest value of a relevant held-out cell. None: all are relevant.
+
+    Returns
+    -------
+    float
+        Mean share, from 0 to 1.
 
     Examples
     --------
@@ -124,7 +163,19 @@ def ndcg(listed: ArrayLike, rows: ArrayLike, test: Cells, k: int = 10, at_least:
 
     Parameters
     ----------
-    listed, rows, test, k, at_least : as for :func:`recall`
+    listed, rows : array-like
+        As for :func:`recall`.
+    test : Cells
+        As for :func:`recall`.
+    k : int, default=10
+        As for :func:`recall`.
+    at_least : float or None, default=None
+        As for :func:`recall`.
+
+    Returns
+    -------
+    float
+        Mean gain, from 0 to 1.
 
     Examples
     --------
@@ -146,7 +197,19 @@ def average_precision(
 
     Parameters
     ----------
-    listed, rows, test, k, at_least : as for :func:`recall`
+    listed, rows : array-like
+        As for :func:`recall`.
+    test : Cells
+        As for :func:`recall`.
+    k : int, default=10
+        As for :func:`recall`.
+    at_least : float or None, default=None
+        As for :func:`recall`.
+
+    Returns
+    -------
+    float
+        Mean average precision, from 0 to 1.
 
     Examples
     --------

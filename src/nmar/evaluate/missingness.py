@@ -69,21 +69,31 @@ class MissingnessTest:
 
     Attributes
     ----------
-    statistic, df, df_error, p_value : F of the trend, its degrees of freedom and its p-value: the weaker of the
-        regressions of absolute and of squared residuals, and 0 with p = 1 where their trends have opposite signs. Rows
-        and columns may differ in noise; where they are observed unequally often too, 7.2 % were rejected at 5 %
-        (docs/experiments/missingness_test.md)
-    slope, slope_se : change of the absolute residual, in units of the expected standard deviation, from the least to
-        the most likely observed cells, relative to its mean; and its standard error
-    dispersion : double generalized linear model of the residuals over their predictive standard deviation: slopes of
-        the mean and of the log variance on the quantile of P(observed); its ``ratio`` is the effect size
-    raw_dispersion : the same of the residuals as they are. Rows with few cells are observed less and predicted worse,
-        so this falls where nothing is wrong
-    bins : residual variance in equal-sized bins of P(observed)
-    n_test : cells tested, each held out once
-    folds : fits that they were held out from, one for each fold that was tested
-    paired : the best model of the missingness against its best control on held-out cells, if asked for
-        (``paired=True``)
+    statistic : float
+        F of the trend: the weaker of the regressions of absolute and of squared residuals, and 0 where their trends
+        have opposite signs.
+    df, df_error : int
+        Degrees of freedom of the numerator and of the denominator.
+    p_value : float
+        P-value of the trend. Rows and columns may differ in noise; where they are observed unequally often too, 7.2 %
+        were rejected at 5 % (docs/experiments/missingness_test.md).
+    slope, slope_se : float
+        Change of the absolute residual, in units of the expected standard deviation, from the least to the most likely
+        observed cells, relative to its mean; and its standard error.
+    dispersion : Dispersion
+        Double generalized linear model of the residuals over their predictive standard deviation: slopes of the mean
+        and of the log variance on the quantile of P(observed); its ``ratio`` is the effect size.
+    raw_dispersion : Dispersion
+        The same of the residuals as they are. Rows with few cells are observed less and predicted worse, so this falls
+        where nothing is wrong.
+    bins : tuple of Bin
+        Residual variance in equal-sized bins of P(observed).
+    n_test : int
+        Cells tested, each held out once.
+    folds : int
+        Fits that they were held out from, one for each fold that was tested.
+    paired : PairedTest or None
+        The best model of the missingness against its best control on held-out cells, if asked for (``paired=True``).
     """
 
     statistic: float
@@ -174,23 +184,40 @@ def missingness_test(
 
     Parameters
     ----------
-    cells : Cells, scipy sparse matrix, or dense array with NaN where missing
-    random_state : seed of the folds and of the fits; one number is drawn for all of them from None or a generator
-    bins : bins of P(observed) to report; fewer if they would hold less than 10 cells
-    factors, rank : components of the pattern, and of the values
-    degree : 1 tests a trend (one degree of freedom), 2 a trend and a bend
-    folds : parts into which the cells are dealt; at least 2
-    tested : how many of them are held out and tested, each with a fit of its own; None: three, or all of fewer. More
-        find weaker links, and also what little is wrong with the variances that the model expects
-    paired : also fit the models of the missingness and their controls, to as many splits, and test the best of the ones
-        against the best of the others on held-out cells (:func:`nmar.compare`): what modelling it is worth. Slow, and
-        weak on small tables
-    valid : share of the cells on which a fit is stopped; 0: it runs until its bound settles
-    max_iter, n_jobs, backend, verbose : as in :class:`nmar.CCPF`
+    cells : Cells or array-like
+        Cells, a sparse matrix, or a dense array with NaN where a cell is missing.
+    random_state : int, Generator or None, default=0
+        Seed of the folds and of the fits; one number is drawn for all of them from None or a generator.
+    bins : int, default=100
+        Number of bins of P(observed) in the report; fewer if they would hold less than 10 cells.
+    factors, rank : int, default=10
+        Number of components of the pattern, and of the values.
+    degree : int, default=1
+        Degree of the polynomial: 1 tests a trend (one degree of freedom), 2 a trend and a bend.
+    folds : int, default=5
+        Number of folds, at least 2.
+    tested : int or None, default=None
+        Number of folds that are held out and tested, each with a fit of its own. None: three, or all if there are
+        fewer. More detect weaker links, and also small errors of the variances that the model expects.
+    paired : bool, default=False
+        Whether to fit also models of the missingness and their controls, to as many splits, and to test the best model
+        against the best control on held-out cells (:func:`nmar.compare`). This measures what a model of the
+        missingness is worth. It is slow, and has little power on small tables.
+    valid : float, default=0.01
+        Share of the cells on which a fit is stopped. With 0 a fit runs until its bound settles.
+    max_iter : int, default=200
+        As in :class:`nmar.CCPF`.
+    n_jobs : int or None, default=None
+        As in :class:`nmar.CCPF`.
+    backend : str, default="auto"
+        As in :class:`nmar.CCPF`.
+    verbose : int, default=0
+        As in :class:`nmar.CCPF`.
 
     Returns
     -------
     MissingnessTest
+        The test and its effect size, with ``text()``.
 
     Raises
     ------

@@ -28,16 +28,24 @@ class PairedTest:
 
     Attributes
     ----------
-    gain : mean log likelihood of the model less that of the control, nats per held-out cell
-    se : its standard error over cells, rows, columns and fits together; never below one of ``errors``
-    errors : standard errors if cells, rows or columns were independent (``cells``, ``rows``, ``cols``)
-    df : degrees of freedom of ``se``
-    p_value : one-sided, of a gain this large where the model is no better than the control; times the number of models
-        of the missingness, of which the best was taken
-    model, control : names of the two; the control is the best of ignorable, tail-only, two-stage and, of taste, its
-        shuffled control
-    n_test : held-out cells, over all splits
-    splits : splits and starts
+    gain : float
+        Mean log likelihood of the model less that of the control, nats per held-out cell.
+    se : float
+        Standard error of the gain over cells, rows, columns and fits together; never below one of ``errors``.
+    errors : Errors
+        Standard errors if cells, rows or columns were independent (``cells``, ``rows``, ``cols``).
+    df : float
+        Degrees of freedom of ``se``.
+    p_value : float
+        One-sided p-value of a gain this large if the model is no better than the control, times the number of models of
+        the missingness from which the best was taken.
+    model, control : str
+        Names of the two; the control is the best of ignorable, tail-only, two-stage and, of taste, its shuffled
+        control.
+    n_test : int
+        Number of held-out cells, over all splits.
+    splits : int
+        Number of splits and starts.
     """
 
     gain: float

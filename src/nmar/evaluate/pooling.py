@@ -21,14 +21,24 @@ class Pooled:
 
     Attributes
     ----------
-    estimate : mean of the estimates
-    within : mean of their variances, the error there would be if nothing were missing
-    between : variance of the estimates between completed tables
-    total : within + (1 + 1/m) between, the squared standard error
-    df : degrees of freedom, by Barnard and Rubin where those of the complete data were given
-    low, high : interval of the given level, from Student's t
-    fraction_missing : share of the total variance that is due to the missing cells
-    level, n : of the interval; number of completed tables
+    estimate : float or ndarray
+        Mean of the estimates.
+    within : float or ndarray
+        Mean of their variances, the error there would be if nothing were missing.
+    between : float or ndarray
+        Variance of the estimates between completed tables.
+    total : float or ndarray
+        Squared standard error, within + (1 + 1/m) between.
+    df : float or ndarray
+        Degrees of freedom, by Barnard and Rubin where those of the complete data were given.
+    low, high : float or ndarray
+        Interval of the given level, from Student's t.
+    fraction_missing : float or ndarray
+        Share of the total variance that is due to the missing cells.
+    level : float
+        Level of the interval.
+    n : int
+        Number of completed tables.
     """
 
     estimate: Any
@@ -71,15 +81,20 @@ def pool(
 
     Parameters
     ----------
-    estimates : one for each completed table; numbers or arrays of one shape
-    variances : their squared standard errors, as if the table had been complete
-    df : degrees of freedom that the analysis would have with complete data (n − 1 for a mean of n rows); with them
-        Barnard and Rubin's small-sample degrees of freedom are used, else Rubin's. Infinite (normal theory) is as None
-    level : of the interval
+    estimates : array-like or iterable
+        Estimate of each completed table: numbers, or arrays of one shape.
+    variances : array-like or iterable
+        Squared standard errors of the estimates, as if the table had been complete.
+    df : float or None, default=None
+        Degrees of freedom that the analysis would have with complete data (n − 1 for a mean of n rows); with them
+        Barnard and Rubin's small-sample degrees of freedom are used, else Rubin's. Infinite (normal theory) is as None.
+    level : float, default=0.95
+        Level of the interval.
 
     Returns
     -------
     Pooled
+        Estimate, standard error, interval and share of the variance that is due to missing cells.
 
     Notes
     -----

@@ -49,9 +49,15 @@ def probability_integral(posterior: Posterior, cells: Cells, random_state: Any =
 
     Parameters
     ----------
-    posterior, cells : a fitted model and held-out cells
-    random_state : seed
+    posterior : Posterior
+        Fitted model.
+    cells : Cells
+        Held-out cells.
+    random_state : int, Generator or None, default=0
+        Seed of the random draws.
 
+    Notes
+    -----
     Counts, and ratings on levels, get a uniform number between P(Y < y) and P(Y ≤ y). Where there is no closed
     distribution function the cell is ranked among ``DRAWS`` draws, ties broken at random and the rank spread over its
     step, which is uniform too.

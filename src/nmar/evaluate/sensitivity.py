@@ -27,13 +27,20 @@ class Sensitivity:
 
     Attributes
     ----------
-    delta : the shifts, in ``unit``
-    unit : "sd", standard deviations of a value's noise; "value", units of the values
-    step : length of one unit of ``delta`` in units of the values
-    estimate : (shifts,) or (shifts, statistics), pooled over completed tables
-    low, high : intervals, where the statistic has variances, else None
-    level : of the intervals
-    assumes : what is taken for granted at a shift of 0
+    delta : ndarray
+        The shifts, in ``unit``.
+    unit : {"sd", "value"}
+        Standard deviations of a value's noise, or units of the values.
+    step : float
+        Length of one unit of ``delta`` in units of the values.
+    estimate : ndarray of shape (shifts,) or (shifts, statistics)
+        Estimates, pooled over completed tables.
+    low, high : ndarray or None
+        Intervals, where the statistic has variances, else None.
+    level : float
+        Level of the intervals.
+    assumes : str
+        Assumptions at a shift of 0, in words.
     """
 
     delta: Array
@@ -121,12 +128,18 @@ class BendSensitivity:
 
     Attributes
     ----------
-    bend : c of a linkage with a parameter c; for a free table φ, the power t of φ^t (0: ignorable, 1: as fitted)
-    name : "c" or "bend"
-    log_likelihood : mean log density of the held-out cells
-    gain, gain_se : over the first bend, and its standard error over cells, rows and columns
-    rmse : of the held-out cells
-    mean, sd : predictions of the held-out cells, averaged: E[y] and the root mean square standard deviation
+    bend : ndarray
+        Values of c, for a linkage that has one; for a free table φ, the power t of φ^t (0: ignorable, 1: as fitted).
+    name : {"c", "bend"}
+        Name of the bend.
+    log_likelihood : ndarray
+        Mean log density of the held-out cells.
+    gain, gain_se : ndarray
+        Gain over the first bend, and its standard error over cells, rows and columns.
+    rmse : ndarray
+        Root mean squared error of the held-out cells.
+    mean, sd : ndarray
+        Predictions of the held-out cells, averaged: E[y] and the root mean square standard deviation.
     """
 
     bend: Array

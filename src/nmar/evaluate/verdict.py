@@ -43,13 +43,20 @@ class Finding:
 
     Attributes
     ----------
-    data : the data model
-    plain : in plain words, without a number
-    numbers : the differences behind it
-    helps : whether a model of the missingness beats the best control
-    linked : whether what is missing was shown to be linked to the values: a model of it helps, or two-stage wins
-    recommended : name of the model to use
-    line : the Python that fits it
+    data : str
+        The data model.
+    plain : str
+        The finding in plain words, without a number.
+    numbers : str
+        The differences behind it.
+    helps : bool
+        Whether a model of the missingness beats the best control.
+    linked : bool
+        Whether what is missing was shown to be linked to the values: a model of it helps, or two-stage wins.
+    recommended : str
+        Name of the model to use.
+    line : str
+        The Python that fits it.
     """
 
     data: str
@@ -74,8 +81,12 @@ class Verdict(str):
 
     Attributes
     ----------
-    findings : one per data model
-    helps, recommended, line : of the best data model
+    findings : tuple of Finding
+        One per data model.
+    helps : bool
+        Whether it helps with the best data model.
+    recommended, line : str
+        Model to use with the best data model, and the Python that fits it.
     """
 
     findings: tuple[Finding, ...]

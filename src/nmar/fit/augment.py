@@ -48,13 +48,19 @@ def joint_draws(
 
     Parameters
     ----------
-    posterior : a fitted model
-    cells : the cells it was fitted to; needed with ``sweeps``
-    n : number of draws
-    sweeps : sweeps of data augmentation between two draws, and ``BURN`` times as many before the first; 0: independent
-        draws from the mean-field posterior
-    seed : seed
-    hidden : cells that are neither observed nor missing
+    posterior : Posterior
+        A fitted model.
+    cells : Cells or None
+        Cells that it was fitted to, needed with ``sweeps``.
+    n : int
+        Number of draws.
+    sweeps : int
+        Sweeps of data augmentation between two draws, and ``BURN`` times as many before the first. With 0 draws are
+        independent, from the mean-field posterior.
+    seed : SeedSequence
+        Seed of the draws.
+    hidden : Cells or None, default=None
+        Cells that are neither observed nor missing.
     """
     rng = np.random.default_rng(seed)
     if sweeps == 0:

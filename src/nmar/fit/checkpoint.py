@@ -42,11 +42,16 @@ class Checkpoint:
 
     Attributes
     ----------
-    folder : made if it is not there
-    every : sweeps between checkpoints; the last sweep is always kept
-    resume : go on from the newest good checkpoint of the same fit, if there is one
-    fingerprint : of data and options
-    trusted : types that the fit's own estimator is made of, so that they can be read back
+    folder : Path
+        Folder of the files, made if it is missing.
+    every : int
+        Number of sweeps between checkpoints. The last sweep is always kept.
+    resume : bool
+        Whether to go on from the newest good checkpoint of the same fit, if there is one.
+    fingerprint : str
+        Fingerprint of data and options.
+    trusted : tuple of str
+        Types that the fit's own estimator is made of, so that they can be read back.
     """
 
     folder: Path

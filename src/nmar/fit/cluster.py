@@ -118,8 +118,11 @@ class Cluster:
     Parameters
     ----------
     client : dask.distributed.Client
-    spool : where what all tasks read is written
-    nearby : executor of this process, for work that goes by line
+        Client of the cluster.
+    spool : Spool
+        Writer of what all tasks read.
+    nearby : Serial or Threads
+        Executor of this process, for work that goes by line.
     """
 
     shares_memory = False

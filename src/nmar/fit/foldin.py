@@ -25,10 +25,11 @@ from nmar.models.bilinear import Bilinear
 from nmar.models.context import Context, Executor, Observed
 from nmar.models.half_sweep import half_sweep
 from nmar.models.law import Law
-from nmar.models.state import Shared, Side, State, join, map_arrays
+from nmar.models.state import Shared, Side, State
 from nmar.models.views import whole_view
 from nmar.posterior.posterior import Posterior
 from nmar.prob.arrays import on_host
+from nmar.prob.tree import join, map_arrays
 
 Array = NDArray[Any]
 
@@ -50,11 +51,16 @@ def fold_in(
 
     Parameters
     ----------
-    posterior : a fitted model
-    cells : observed cells of the new lines; ids of the other axis must be known to the model
-    axis : 0, the lines are rows; 1, columns
-    tol : relative change at which a line is frozen
-    max_iter : half sweeps at most
+    posterior : Posterior
+        A fitted model.
+    cells : Cells
+        Observed cells of the new lines; ids of the other axis must be known to the model.
+    axis : int, default=0
+        Axis of the new lines: 0 for rows, 1 for columns.
+    tol : float, default=0.003
+        Relative change at which a line is frozen.
+    max_iter : int, default=100
+        Largest number of half sweeps.
 
     Returns
     -------

@@ -27,11 +27,12 @@ from nmar.models.bilinear import Bilinear
 from nmar.models.context import Observed
 from nmar.models.law import Law
 from nmar.models.pattern_covariates import DesignedPattern
-from nmar.models.state import State, join
+from nmar.models.state import State
 from nmar.models.unmodelled import Unmodelled
 from nmar.posterior.posterior import Posterior
 from nmar.prob.factor import pack, unpack
 from nmar.prob.linkage import Linkage
+from nmar.prob.tree import join
 
 ASLEEP = 0.01  # share of a factor's starting variance below which it counts as switched off
 ROUNDS = 5  # half sweeps of new lines alone before they join the others
@@ -115,9 +116,12 @@ def go_on(
 
     Parameters
     ----------
-    posterior : the model so far
-    cells : all cells, those of the posterior's own lines first on both axes
-    hidden : cells that are neither observed nor missing, unless they are among ``cells`` by now
+    posterior : Posterior
+        The model so far.
+    cells : Cells
+        All cells, those of the posterior's own lines first on both axes.
+    hidden : tuple of Cells, default=()
+        Cells that are neither observed nor missing, unless they are among ``cells`` by now.
     """
     check_cells(cells)
     check_values(posterior.law, posterior.state.shared.linkage, cells)

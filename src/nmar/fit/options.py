@@ -1,4 +1,4 @@
-"""Everything a fit can be told, in one immutable record, checked when it is made."""
+"""The settings of a fit in one record, checked when it is made."""
 
 from __future__ import annotations
 
@@ -53,35 +53,30 @@ def plain_linkage(data: Any) -> Linkage:
 
 
 def usual_tol(data: Settings) -> float:
-    """``tol`` of a fit that is told none.
+    """Default of ``tol``.
 
-    Lists by P(observed) go on to gain when the bound of the pattern has nearly settled (docs/experiments/recommend.md).
+    Rankings by P(observed) still improve when the bound of the pattern hardly rises (docs/experiments/recommend.md).
     """
     return 3e-5 if isinstance(data, PatternOnly) else 1e-4
 
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of a fit.
+    """Settings of a fit, checked when they are made.
 
-    Parameters
+    They are those of :class:`nmar.CCPF`, described in ``fit/parameters.py``, with ``max_iter``, ``tol``, ``patience``
+    and ``max_time`` in one record, and with where the fit runs.
+
+    Attributes
     ----------
-    data : data model (``Factorization(10)`` …)
-    linkage : a :class:`Linkage` or its name
-    factors : components K of the missingness pattern
-    control : False; "tail" (or True), the tail-only control; "shuffled", that of mechanism="taste"
-    prior : "robust" (η = ζ = 0.3), "paper" (η from the density) or "learned" (η and ζ from the data)
-    starts : how many starts of the linkage are tried, where it has several modes; "auto": all there are
-    dtype : "float64" or "float32" storage
-    solver : "batch", "minibatch", "entrywise", or settings: :class:`Minibatch`, :class:`Entrywise`
-    target : "observed" or "all": which cells predictions are about
-    propensity : P(observed) of the training cells where the target is all cells; None: from the pattern
-    bounds : range of the values that predictions keep to, or "auto"
-    pattern : law of the pattern, with covariates or another prior shape, and the factors above; None: as usual
-    noise : "constant", "rows", "cols", "rows+cols", or None: the last where the model can have it
-    tail : whether values have a Student tail, its degrees of freedom, or None: where the model can have one
-    mechanism : "none"; "taste": what rows and columns choose tells about their values; "value" or :class:`ByValue`:
-        values decide whether they are seen
+    stop : StopRule
+        When the fit stops.
+    seed : int, Generator, SeedSequence or None
+        The setting ``random_state``.
+    memory : int, str or None
+        Bytes that a fit of cells on disk may need.
+    executor : Executor or None
+        Where block tasks run. None: in threads of this process.
     """
 
     data: Settings = field(default_factory=Factorization)
@@ -103,8 +98,8 @@ class Options:
     noise: str | None = None
     tail: bool | float | None = None
     mechanism: str | ByValue = "none"
-    memory: Any = None  # bytes a fit of cells on disk may need, or None
-    executor: Any = None  # where block tasks run; None: in threads of this process
+    memory: Any = None
+    executor: Any = None
 
     @classmethod
     def of(cls, **given: Any) -> Options:
@@ -113,7 +108,7 @@ class Options:
         if strange:
             raise TypeError(f"{strange[0]!r} is no setting of a fit; choose among {', '.join(PARAMETERS)}")
         settings = {**defaults(), **given}
-        for name in ("verbose", "warm_start"):  # which the estimator sees to
+        for name in ("verbose", "warm_start"):  # which the estimator handles
             del settings[name]
         pattern = settings["pattern"]
         if isinstance(pattern, Pattern):

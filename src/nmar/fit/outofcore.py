@@ -5,10 +5,7 @@ Sides are in memory, cells are not: a fit holds three sets of lines, a view of o
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
 from typing import Any
-
-import numpy as np
 
 from nmar.data.cells import Cells
 from nmar.data.dataset import Dataset
@@ -18,6 +15,7 @@ from nmar.models.context import Executor
 from nmar.models.half_sweep import BLOCK
 from nmar.models.settings import Regressor
 from nmar.models.state import Side
+from nmar.prob.tree import arrays_of
 
 UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 BASE = 350 * 10**6  # bytes of a process that has loaded the library and its compiled loops
@@ -85,11 +83,7 @@ def line_bytes(side: Side) -> int:
 
 
 def _bytes(record: Any) -> int:
-    if isinstance(record, np.ndarray):
-        return record.nbytes
-    if not is_dataclass(record):
-        return 0
-    return sum(_bytes(getattr(record, field.name)) for field in fields(record))
+    return sum(array.nbytes for array in arrays_of(record))
 
 
 def needed(problem: Problem, threads: int) -> dict[str, int]:

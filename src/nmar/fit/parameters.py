@@ -19,13 +19,20 @@ class Parameter:
 
     Attributes
     ----------
-    default : value where it is not given
-    kind : what may be given, as a docstring says it
-    text : what it means; its first sentence is the help of the option
-    option : name of the option, where it is not that of the setting; "": no option
-    read : the setting from the option's text
-    choices : texts that the option takes, where there are few
-    usual : the default as the help says it, where it needs other words
+    default : object
+        Its default.
+    kind : str
+        Its type, as a docstring says it.
+    text : str
+        Its meaning. The first sentence is the help of the option.
+    option : str or None
+        Name of the option, where it is not that of the setting. Empty: no option.
+    read : callable
+        Makes the setting from the option's text.
+    choices : tuple of str or None
+        Texts that the option takes, where there are few.
+    usual : str or None
+        Its default in the words of the help, where the value does not say it.
     """
 
     name: str

@@ -33,9 +33,14 @@ class Truth:
 
     Attributes
     ----------
-    counts : events of each observed cell, row-major, with thinning those that were not recorded too
-    posterior : the true parameters as a posterior without uncertainty, so that the truth can be scored
-    linkage, dispersion : as used
+    counts : ndarray
+        Events of each observed cell, row-major, with thinning those that were not recorded too.
+    posterior : Posterior
+        The true parameters as a posterior without uncertainty, so that the truth can be scored.
+    linkage : Linkage
+        Linkage of the cells.
+    dispersion : float
+        Dispersion of the values.
     """
 
     counts: Array
@@ -72,18 +77,27 @@ def simulate(
 
     Parameters
     ----------
-    shape : rows and columns
-    data : data model, default ``Factorization(5)``
-    linkage : linkage or its name; a learned parameter left open takes its starting value
-    density : expected share of observed cells
-    seed : seed
-    dispersion : σ² of the Gaussian, κ of the other families
-    pattern : law of the missingness pattern; its scale is set by ``density``
+    shape : tuple of (int, int), default=(1000, 500)
+        Numbers of rows and columns.
+    data : data model or None, default=None
+        Data model. None: ``Factorization(5)``.
+    linkage : str or Linkage, default="linear"
+        Linkage, or its name. A parameter that would be learned has its starting value.
+    density : float, default=0.05
+        Expected share of observed cells.
+    seed : int, Generator or None, default=0
+        Seed of all draws.
+    dispersion : float, default=1.0
+        Dispersion, σ² of the Gaussian or κ of the other families.
+    pattern : Pattern, optional
+        Law of the missingness pattern; its scale is set by ``density``.
 
     Returns
     -------
-    cells : the observed cells
-    truth : parameters and counts they were drawn from
+    cells : Cells
+        The observed cells.
+    truth : Truth
+        Parameters and counts that they were drawn from.
 
     Examples
     --------

@@ -41,7 +41,8 @@ class Spool:
 
     Parameters
     ----------
-    storage : a folder that this process can write to and every worker can read
+    storage : Storage
+        A folder that this process can write to and every worker can read.
     """
 
     storage: Storage

@@ -22,10 +22,14 @@ class Tasks:
 
     Attributes
     ----------
-    send : sends a task, by its number and by the number of its copy; gives a future
-    parts : how many parts each task has
-    threads : of the cluster; fewer tasks than that leave some idle
-    patience : seconds without a result after which the scheduler is looked after
+    send : callable
+        Sends a task, by its number and by the number of its copy; gives a future.
+    parts : list of int
+        Number of parts of each task.
+    threads : int
+        Number of threads of the cluster. With fewer tasks some are idle.
+    patience : float
+        Seconds without a result after which the scheduler is looked after.
     """
 
     send: Callable[[int, int], Any]

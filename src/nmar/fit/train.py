@@ -54,7 +54,9 @@ class Start:
     Attributes
     ----------
     job : Job
+        Fit with everything around it.
     law : Law
+        Settings of the model.
     observed : Observed
         What sweeps read.
     progress : Progress
@@ -89,6 +91,7 @@ def train(
     cells : Cells
         Training cells.
     options : Options
+        Settings.
     valid : Cells, optional
         Cells on which the log likelihood is followed. The fit stops when it stalls and keeps the best state.
     hidden : Cells, optional

@@ -186,8 +186,9 @@ class Kernels(Protocol):
 
     Attributes
     ----------
-    own_memory : whether lines and cells live in memory of the backend's own (a device); they are placed there when a
-        run begins and stay until it ends
+    own_memory : bool
+        Whether lines and cells live in memory of the backend's own (a device); they are placed there when a run begins
+        and stay until it ends.
     """
 
     name: str

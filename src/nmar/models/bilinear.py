@@ -44,12 +44,18 @@ class Coordinates:
 
     Attributes
     ----------
-    free : unknown, with a normal prior; the others are known
-    constant : value of a coordinate that is the same known number on every line
-    learned : prior variance set by empirical Bayes
-    bias : which coordinate is the line's own intercept (started at its shrunken mean), or -1
-    known : (n, d) lines that are known altogether (covariates), or None
-    design : covariates of the lines, on which their prior means depend, or None
+    free : tuple of bool
+        Whether a coordinate is unknown, with a normal prior.
+    constant : tuple of float
+        Value of a coordinate that is the same known number on every line.
+    learned : tuple of bool
+        Whether its prior variance is set by empirical Bayes.
+    bias : int
+        Position of the coordinate that is the line's intercept, which starts at its shrunken mean, or −1.
+    known : ndarray of shape (n, d) or None
+        Lines that are known altogether (covariates).
+    design : Design or None
+        Covariates of the lines, on which their prior means depend.
     """
 
     free: tuple[bool, ...]
@@ -80,10 +86,14 @@ class Bilinear(DataModel):
 
     Parameters
     ----------
-    axes : coordinates of rows and of columns
-    covariance : "full" or "diagonal"
-    rank : how many leading coordinates are latent factors on both sides (they need a random start)
-    steps : of conjugate gradients, by which a diagonal line is updated. More of them hardly save sweeps
+    axes : tuple of (Coordinates, Coordinates)
+        Coordinates of rows and of columns.
+    covariance : {"full", "diagonal"}, default="full"
+        Covariance of a line.
+    rank : int, default=0
+        Number of leading coordinates that are latent factors on both sides, which need a random start.
+    steps : int, default=2
+        Number of steps of conjugate gradients that update a diagonal line. More of them hardly save sweeps.
     """
 
     axes: tuple[Coordinates, Coordinates]

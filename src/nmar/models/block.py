@@ -50,13 +50,20 @@ class HalfSweep:
 
     Attributes
     ----------
-    theirs : the other side
-    cell_law : tables of the law of a cell
-    exposure : (K,) what every line is exposed to
-    their_means : E[v] of the other side, where lines also differ in what they are exposed to, else None
-    their_noise : noise levels of the other side, where its lines differ in noise, else None
-    their_reading : what a reader keeps of the other side's lines, or None
-    their_detection : effects of the other side's lines on being seen, or None where values do not decide
+    theirs : View
+        The other side.
+    cell_law : CellLaw
+        Tables of the law of a cell.
+    exposure : ndarray of shape (K,)
+        What every line is exposed to.
+    their_means : ndarray or None
+        E[v] of the other side, where lines also differ in what they are exposed to, else None.
+    their_noise : Levels or None
+        Noise levels of the other side, where its lines differ in noise, else None.
+    their_reading : object
+        What a reader keeps of the other side's lines, or None.
+    their_detection : Detection or None
+        Effects of the other side's lines on being observed, or None where values do not decide.
     """
 
     axis: int

@@ -7,8 +7,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nmar.kernels.spec import Kernels, Room
-from nmar.models.state import Side, map_arrays
-from nmar.prob.arrays import is_array
+from nmar.models.state import Side
+from nmar.prob.tree import alike, arrays_of, map_arrays
 
 Array = NDArray[Any]
 
@@ -22,8 +22,10 @@ class LineBuffers:
 
     Parameters
     ----------
-    kernels : whose arrays they are
-    room : makes an array that is not initialised; None: the kernels do
+    kernels : Kernels
+        Whose arrays they are.
+    room : Room or None, default=None
+        Makes an array that is not initialised; None: the kernels do.
     """
 
     def __init__(self, kernels: Kernels, room: Room | None = None) -> None:
@@ -33,9 +35,9 @@ class LineBuffers:
 
     def side(self, axis: int, old: Side) -> Side:
         """A side like ``old`` in arrays that ``old`` is not made of."""
-        mine = _arrays(old)
+        mine = arrays_of(old)
         for made in self._sides[axis]:
-            if not any(a is b for a in _arrays(made) for b in mine) and _alike(made.data, old.data):
+            if not any(a is b for a in arrays_of(made) for b in mine) and alike(made.data, old.data):
                 return map_arrays(made, lambda array: array)  # new records: sums they remember belong to old lines
         fresh = empty_side(old, self._room)
         self._sides[axis] = [*self._sides[axis], fresh][-2:]
@@ -57,29 +59,8 @@ def empty_side(old: Side, room: Room) -> Side:
 
 def write_lines(lines: Any, out: Any) -> bool:
     """Copy the lines of a record to a like one; False, and nothing is written, where shapes or types differ."""
-    if not _alike(lines, out):
+    if not alike(lines, out):
         return False
-    for source, target in zip(_arrays(lines), _arrays(out), strict=True):
+    for source, target in zip(arrays_of(lines), arrays_of(out), strict=True):
         target[...] = source
     return True
-
-
-def _arrays(record: Any) -> list[Array]:
-    """All arrays of a record, in the order of its fields."""
-    if is_array(record):
-        return [record]
-    if type(record) is tuple:
-        return [array for part in record for array in _arrays(part)]
-    if not hasattr(record, "__dataclass_fields__"):
-        return []
-    return [array for name in record.__dataclass_fields__ for array in _arrays(getattr(record, name))]
-
-
-def _alike(one: Any, other: Any) -> bool:
-    """Whether two records are of one type, with arrays of the same shapes and types."""
-    if type(one) is not type(other):
-        return False
-    mine, theirs = _arrays(one), _arrays(other)
-    return len(mine) == len(theirs) and all(
-        a.shape == b.shape and a.dtype == b.dtype for a, b in zip(mine, theirs, strict=True)
-    )

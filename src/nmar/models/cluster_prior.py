@@ -16,7 +16,7 @@ from scipy.special import gammaln
 
 from nmar.models.covariates import FLOOR, eigenbasis, linear
 from nmar.prob.arrays import on_host
-from nmar.prob.factor import Lines
+from nmar.prob.tree import LineRecord
 
 Array = NDArray[Any]
 
@@ -36,14 +36,10 @@ def log_totals(logits: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Assignment:
+class Assignment(LineRecord):
     """Responsibilities of the clusters for each line."""
 
     probability: Array  # (n, G) q(z_i = g)
-
-    def take(self, lines: Lines) -> Assignment:
-        """The chosen lines."""
-        return Assignment(self.probability[lines])
 
     def blend(self, target: Assignment, step: float) -> Assignment:
         """Geometric mean: natural parameters are log probabilities."""
@@ -57,10 +53,6 @@ class DesignedAssignment(Assignment):
 
     x: Array
 
-    def take(self, lines: Lines) -> DesignedAssignment:
-        """The chosen lines."""
-        return DesignedAssignment(self.probability[lines], self.x[lines])
-
 
 @dataclass(frozen=True, eq=False)
 class ClusterCoefficients:
@@ -68,12 +60,20 @@ class ClusterCoefficients:
 
     Attributes
     ----------
-    level : (G,) log odds at mean covariates, with sum 0 (b)
-    mean : (G, F) E[W]; each column sums to 0
-    spread : (F,) variance of each contrast of clusters, in the eigenbasis of X'X
-    basis, eigenvalues : (F, F), (F,) of X'X
-    ridge : prior variance ρ of the coefficients
-    concentration : prior γ₀ of the weights at mean covariates
+    level : ndarray of shape (G,)
+        log odds at mean covariates, with sum 0 (b).
+    mean : ndarray of shape (G, F)
+        E[W]; each column sums to 0.
+    spread : ndarray of shape (F,)
+        Variance of each contrast of clusters, in the eigenbasis of X'X.
+    basis : ndarray of shape (F, F)
+        Eigenvectors of X'X.
+    eigenvalues : ndarray of shape (F,)
+        Eigenvalues of X'X.
+    ridge : float
+        Prior variance ρ of the coefficients.
+    concentration : float
+        Prior γ₀ of the weights at mean covariates.
     """
 
     level: Array

@@ -25,10 +25,14 @@ class Observed:
 
     Attributes
     ----------
-    cells : values as the model sees them (in its units)
-    hidden : cells that are neither observed nor missing, or None
-    group : class of each cell in row-major order (known bins; distinct values), or None: none, or looked up
-    distinct : values of the classes, for families that need them
+    cells : Cells
+        Values as the model sees them (in its units).
+    hidden : Cells or None
+        Cells that are neither observed nor missing, or None.
+    group : ndarray or None
+        Class of each cell in row-major order (known bins; distinct values), or None: none, or looked up.
+    distinct : ndarray or None
+        Values of the classes, for families that need them.
     """
 
     cells: Cells
@@ -117,9 +121,12 @@ class Executor(Protocol):
 
     Attributes
     ----------
-    shares_memory : whether tasks may write results to arrays of the caller
-    nearby : of one that does not share memory, an executor that does, for small work; it need not have one
-    room : makes arrays that its tasks can read where they are; it need not have one
+    shares_memory : bool
+        Whether tasks may write results to arrays of the caller.
+    nearby : object
+        Executor that shares memory, for small work of one that does not. Optional.
+    room : object
+        Makes arrays that its tasks can read where they are. Optional.
     """
 
     shares_memory: bool
@@ -135,8 +142,10 @@ class Context:
 
     Attributes
     ----------
-    buffers : memory for the new lines of a run; None: new arrays for every half sweep
-    cuts_lines : whether a line with more cells than a block is summed in parts, whose number depends on all cells
+    buffers : LineBuffers or None
+        Memory for the new lines of a run; None: new arrays for every half sweep.
+    cuts_lines : bool
+        Whether a line with more cells than a block is summed in parts, whose number depends on all cells.
     """
 
     observed: Observed

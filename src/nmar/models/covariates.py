@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.prob.arrays import on_host
-from nmar.prob.factor import Lines, NormalFactor
+from nmar.prob.factor import NormalFactor
 
 Array = NDArray[Any]
 
@@ -47,7 +47,7 @@ def eigenbasis(x: Array) -> tuple[Array, Array]:
 
 
 def linear(x: Array, coefficients: Array) -> Array:
-    """x W' of each line (n, d). Not by BLAS, whose threads would get in the way of the sweep's."""
+    """x W' of each line (n, d). Not by BLAS, whose threads would compete with those of the sweep."""
     return np.einsum("nf,kf->nk", x, coefficients.astype(x.dtype))
 
 
@@ -57,17 +57,9 @@ class DesignedLines(NormalFactor):
 
     x: Array
 
-    def take(self, lines: Lines) -> DesignedLines:
-        """The chosen lines."""
-        return DesignedLines(self.mean[lines], self.spread[lines], self.log_det[lines], self.x[lines])
-
     def moved(self, lines: NormalFactor) -> DesignedLines:
         """New lines with these covariates."""
         return DesignedLines(lines.mean, lines.spread, lines.log_det, self.x)
-
-    def blend(self, target: NormalFactor, step: float) -> DesignedLines:
-        """As for other lines; covariates stay."""
-        return self.moved(super().blend(target, step))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +68,16 @@ class LineCoefficients:
 
     Attributes
     ----------
-    mean : (d, F) E[W]; 0 for coordinates that are not free
-    spread : (d, F) variances in the eigenbasis of X'X
-    basis, eigenvalues : (F, F), (F,) of X'X
-    ridge : (d,) prior variance ρ of the coefficients of each coordinate
+    mean : ndarray of shape (d, F)
+        E[W]; 0 for coordinates that are not free.
+    spread : ndarray of shape (d, F)
+        Variances in the eigenbasis of X'X.
+    basis : ndarray of shape (F, F)
+        Eigenvectors of X'X.
+    eigenvalues : ndarray of shape (F,)
+        Eigenvalues of X'X.
+    ridge : ndarray of shape (d,)
+        Prior variance ρ of the coefficients of each coordinate.
     """
 
     mean: Array

@@ -34,13 +34,19 @@ def solve_dual(
 
     Parameters
     ----------
-    kernels : of the backend
-    block : lines and cells; its other side holds the covariates
-    cellwise : (2, m) ωt and ω of each cell
-    prior : of the lines
-    known : lines with covariates there are in all, on which depends what is done: a line has the same numbers
-        whatever block it is in
-    dtype : of the result
+    kernels : Kernels
+        Kernels of the backend.
+    block : Block
+        Lines and cells; its other side holds the covariates.
+    cellwise : ndarray of shape (2, m) or None
+        ωt and ω of each cell.
+    prior : NormalPrior
+        Prior of the lines.
+    known : int
+        Number of all lines with covariates. The choice of method depends on it, so that a line has the same numbers
+        whatever block it is in.
+    dtype : object
+        Dtype of the result.
     """
     assert cellwise is not None
     indptr, indices, cellwise = on_host(block.lines.indptr), on_host(block.lines.indices), on_host(cellwise)

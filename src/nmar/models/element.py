@@ -70,9 +70,12 @@ class Element(Everywhere):
 
     Parameters
     ----------
-    likelihood : family
-    trials : κ of the binomial
-    strength : prior weight of θ in observations (binomial: in trials)
+    likelihood : str
+        Name of the family.
+    trials : int or None, default=None
+        κ of the binomial.
+    strength : float, default=1.0
+        Prior weight of θ in observations (binomial: in trials).
     """
 
     likelihood: str
@@ -168,9 +171,15 @@ class NormalElement(Everywhere):
 
     Parameters
     ----------
-    normal_gamma : the paper's prior μ ~ N(η, 1/(λρ)), ρ = 1/σ² ~ Ga(ζ, ω); else μ ~ N(η, 1/λ) and σ² by its mode
-    prior_mean, strength : η, in the model's units (0 is the mean of the values), and λ
-    shape, rate : ζ and ω
+    normal_gamma : bool, default=True
+        Whether to take the paper's prior μ ~ N(η, 1/(λρ)), ρ = 1/σ² ~ Ga(ζ, ω). Otherwise μ ~ N(η, 1/λ), and σ² is its
+        mode.
+    prior_mean : float, default=0.0
+        Prior mean η, in the model's units (0 is the mean of the values).
+    strength : float, default=0.001
+        Prior strength λ.
+    shape, rate : float, default=1.01 and 1.0
+        Prior shape ζ and rate ω.
     """
 
     normal_gamma: bool = True

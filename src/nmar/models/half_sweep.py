@@ -1,7 +1,8 @@
 """The half sweep: new lines of one axis given the other, block by block (theory.md, Bound and coordinate ascent).
 
 Enters: a state and its context. Leaves: the new side and additive sums. One half sweep serves rows and columns, every
-data model, every linkage, the controls, the two-stage baseline and every solver. Blocks are pure (models/block.py).
+data model, every linkage, the controls, the two-stage baseline and every solver except the entrywise one, which visits
+single cells. Blocks are pure (models/block.py).
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from nmar.models.law import Law
 from nmar.models.noise import Levels
 from nmar.models.scaling import EXACT, LineSums, Scaling
 from nmar.models.shared import Info
-from nmar.models.state import Shared, Side, State, join
+from nmar.models.state import Shared, Side, State
 from nmar.models.views import expected_weights, whole_view
 from nmar.prob.arrays import on_host
 from nmar.prob.blas import one_blas_thread
 from nmar.prob.factor import Summed
 from nmar.prob.statistics import Statistics
+from nmar.prob.tree import join
 
 BLOCK = 1 << 18  # cells of one block, at most: q(n) is held for a block at a time, never for the matrix
 HELD = 1 << 18  # numbers of q(n) that a block holds
@@ -52,9 +54,12 @@ def half_sweep(
 
     Parameters
     ----------
-    learns : whether to sum the n-vectors that :func:`update_shared` learns from
-    scaling : how the cells stand for all cells
-    theirs : the view of the other side, for callers that keep it fixed over many half sweeps (fold-in)
+    learns : bool, default=True
+        Whether to sum the n-vectors that :func:`update_shared` learns from.
+    scaling : Scaling, optional
+        How the cells stand for all cells.
+    theirs : View or None, default=None
+        View of the other side, for callers that keep it fixed over many half sweeps (fold-in).
 
     Returns
     -------
@@ -112,9 +117,20 @@ class HalfSweepInput:
 
     Attributes
     ----------
-    half, observed, side, scaling, offset : what blocks read of (models/block.py)
-    out : where new lines may be written, or None
-    cut : cells of a segment of a line that is longer than that, or None where lines are not cut
+    half : HalfSweep
+        What all blocks read.
+    observed : Observed
+        Cells.
+    side : Side
+        Lines that are updated.
+    scaling : Scaling
+        How the cells stand for all cells.
+    offset : ndarray or None
+        What the data model adds to the predictions of cells.
+    out : Side or None
+        Where new lines may be written, or None.
+    cut : int or None
+        Cells of a segment of a line that is longer than that, or None where lines are not cut.
     """
 
     half: HalfSweep

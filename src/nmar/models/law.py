@@ -24,16 +24,26 @@ class Law:
 
     Parameters
     ----------
-    pattern, data : the two models
-    lead : axis that a sweep updates first
-    control : counts share one rate Λ̄; the pattern is fitted as if ignorable (theory.md, Control)
-    pattern_fixed : leave the pattern as it is (second stage of the two-stage baseline)
-    dtype : storage of the factors
-    target : "observed" or "all": which cells predictions are about
-    given : "observed" or "missing": what is known of the cells that predictions are about; None: nothing. It matters
-        where values decide whether they are seen
-    support : range and levels of the values that can be seen, or None: predictions know no bounds
-    taste : how what rows and columns choose describes their values, or None where it does not
+    pattern : Pattern
+        Model of which cells are observed.
+    data : DataModel
+        Model of the values.
+    lead : int, default=0
+        Axis that a sweep updates first.
+    control : bool, default=False
+        Whether counts share one rate Λ̄, and the pattern is fitted as if ignorable (theory.md, Control).
+    pattern_fixed : bool, default=False
+        Whether the pattern stays as it is (second stage of the two-stage baseline).
+    dtype : object, default=np.float64
+        Storage of the factors.
+    target : {"observed", "all"}, default="observed"
+        Which cells predictions are about.
+    given : {"observed", "missing"} or None, default="observed"
+        What is known of the cells that predictions are about, where values decide whether they are observed.
+    support : Support or None, default=None
+        Range and levels of the values that can be observed. None: no bounds.
+    taste : tuple of (Taste or None, Taste or None) or None, default=None
+        How what rows and columns choose describes their values, or None where it does not.
     """
 
     pattern: Pattern

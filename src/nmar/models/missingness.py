@@ -17,7 +17,8 @@ from scipy.special import psi
 from nmar.data.cells import Cells
 from nmar.data.levels import LevelDesign, level_design
 from nmar.kernels.spec import GammaTable, GammaUpdate, Kernels, Room
-from nmar.prob.factor import GammaFactor, Lines, gamma_divergence
+from nmar.prob.factor import GammaFactor, gamma_divergence
+from nmar.prob.tree import LineRecord
 
 Array = NDArray[Any]
 
@@ -30,7 +31,7 @@ DERIVED = {"derived": True}  # fields that follow from the others: not written t
 
 
 @dataclass(frozen=True, eq=False)
-class PatternSide:
+class PatternSide(LineRecord):
     """The variational factors of one side of the pattern.
 
     The table (kernels: tabulate) follows from the weights: ``log_weights`` (n, K) E[log u], ``geometric`` (n, K)
@@ -48,11 +49,6 @@ class PatternSide:
     def table(self) -> tuple[Any, ...]:
         """What follows from the weights, or Nones."""
         return self.log_weights, self.geometric, self.totals
-
-    def take(self, lines: Lines) -> PatternSide:
-        """The chosen lines."""
-        table = (None if part is None else part[lines] for part in self.table)
-        return PatternSide(self.weights.take(lines), self.activity.take(lines), *table)
 
     def empty(self, room: Room) -> PatternSide:
         """A side like this one with its table, in uninitialised arrays that ``room(shape, dtype)`` makes."""
@@ -79,15 +75,21 @@ class Pattern:
 
     Parameters
     ----------
-    factors : number of components K, or "auto": chosen by held-out likelihood
-    rows, cols : covariates of the rows and of the columns, on which P(observed) depends, and on their products; a frame
-        with a line per id (in a pandas index, or in the one column that holds every id), or an array with a line per
-        position. A category becomes a level, so does a fifth of the numbers of a column (a number, where there are no
-        more than five), and so do missing entries
-    shape : prior shape of the weights; the paper's η = ζ
-    activity_shape, activity_rate : prior of activities and popularities; the paper's ρ = υ and ϱ = ν
-    learns : whether the prior shape of each side is learned; ``shape`` is where it starts
-    designs : covariates of rows and columns as levels, made from ``rows`` and ``cols`` when a fit starts
+    factors : int or "auto", default=10
+        Number of components K. "auto" chooses it by held-out likelihood.
+    rows, cols : DataFrame, array-like or None, default=None
+        Covariates of the rows and of the columns. P(observed) depends on them and on their products. A frame has a line
+        per id (in a pandas index, or in the one column that holds every id), an array a line per position. Each
+        category is a level, as is each fifth of the numbers of a column (each number, where there are no more than
+        five), and missing entries are a level too.
+    shape : float, default=0.3
+        Prior shape of the weights, the paper's η = ζ.
+    activity_shape, activity_rate : float, default=0.01 and 0.1
+        Shape and rate of the prior of activities and popularities, the paper's ρ = υ and ϱ = ν.
+    learns : bool, default=False
+        Whether the prior shapes of rows and of columns are learned, from ``shape`` on. A fit sets it.
+    designs : tuple of LevelDesign or None, default=None
+        Covariates of rows and columns as levels. A fit makes them from ``rows`` and ``cols``.
 
     Examples
     --------
@@ -189,11 +191,11 @@ class Pattern:
 
         Parameters
         ----------
-        allocated : (n, K)
+        allocated : ndarray of shape (n, K)
             Σ_j E[n_ij] ϕ_ijk.
-        exposure : (K,) or (n, K)
+        exposure : ndarray of shape (K,) or (n, K)
             Σ_j E[v_jk] over the cells that are observed or missing.
-        new :
+        new : PatternSide
             Where the new side is written, with its table.
         """
         active, table, weights = side.activity.mean.astype(np.float64), GammaTable(*new.table), new.weights

@@ -36,10 +36,14 @@ class MixtureShared:
 
     Attributes
     ----------
-    concentration : (G,) q(π) = Dir; paper γ
-    prior : prior of the profiles: (mean, variance) of the normal, or (shape, rate) of the gamma
-    odds : how prior probabilities of clusters depend on covariates of the clustered lines, in place of q(π); or None
-    profile : how prior means of profiles depend on covariates of the other lines, or None
+    concentration : ndarray of shape (G,)
+        q(π) = Dir; paper γ.
+    prior : tuple of (float, float)
+        Prior of the profiles: (mean, variance) of the normal, or (shape, rate) of the gamma.
+    odds : ClusterCoefficients or None
+        How prior probabilities of clusters depend on covariates of the clustered lines, in place of q(π); or None.
+    profile : LineCoefficients or None
+        How prior means of profiles depend on covariates of the other lines, or None.
     """
 
     concentration: Array
@@ -59,12 +63,18 @@ class ClusterModel(DataModel):
 
     Parameters
     ----------
-    clusters : number of clusters G
-    axis : axis whose lines are clustered
-    likelihood : "gaussian" or "poisson"
-    concentration : prior γ₀ of each cluster weight
-    tries : random starts
-    designs : covariates of rows and of columns, or None
+    clusters : int
+        Number of clusters G.
+    axis : int
+        Axis whose lines are clustered.
+    likelihood : {"gaussian", "poisson"}, default="gaussian"
+        Family of the values.
+    concentration : float, default=1.0
+        Prior γ₀ of each cluster weight.
+    tries : int, default=4
+        Number of random starts.
+    designs : tuple of (Design or None, Design or None)
+        Covariates of rows and of columns, or None.
     """
 
     clusters: int

@@ -58,9 +58,12 @@ class PatternEffects:
 
     Attributes
     ----------
-    levels : prior means of the effects on lines of each axis, one for each level of the other axis
-    cross : q(ω) (F, G), levels of the leading axis × levels of the other; None where only one axis has covariates
-    cross_level : prior mean of ω
+    levels : tuple of (ndarray, ndarray)
+        Prior means of the effects on lines of each axis, one for each level of the other axis.
+    cross : GammaFactor or None
+        q(ω) (F, G), levels of the leading axis × levels of the other; None where only one axis has covariates.
+    cross_level : float
+        Prior mean of ω.
     """
 
     levels: tuple[Array, Array]
@@ -108,10 +111,14 @@ class DesignedPattern:
 
     Attributes
     ----------
-    plain : the law of the factors
-    axis : 0, rows; 1, columns
-    leads : whether sweeps update it first
-    effects : what all lines share
+    plain : Pattern
+        The law of the factors.
+    axis : {0, 1}
+        Rows or columns.
+    leads : bool
+        Whether sweeps update it first.
+    effects : PatternEffects
+        What all lines share.
     """
 
     plain: Pattern
@@ -343,5 +350,5 @@ def _write(new: PatternSide, place: slice, found: PatternSide) -> None:
 
 
 def _times(levels: Array, pairs: Array) -> Array:
-    """Σ_g pairs_fg levels_jg of each line (n, F). Not by BLAS, whose threads would get in the way of the sweep's."""
+    """Σ_g pairs_fg levels_jg of each line (n, F). Not by BLAS, whose threads would compete with those of the sweep."""
     return np.einsum("ng,fg->nf", levels.astype(np.float64), pairs)

@@ -47,9 +47,14 @@ class Predictive(Protocol):
 
         Parameters
         ----------
-        y, plugin : as for ``log_density``
-        table : some of the bins
-        limits : smallest and largest φ2 of all bins
+        y : ndarray
+            As for ``log_density``.
+        plugin : bool
+            As for ``log_density``.
+        table : BinTable
+            Tables of some of the bins.
+        limits : tuple of (float, float)
+            Smallest and largest φ2 of all bins.
         """
         ...
 
@@ -244,9 +249,12 @@ def mixed(log_weight: Array, log_density: Callable[[Array, Array], Array], bins:
 
     Parameters
     ----------
-    log_weight : (cells, C)
-    log_density : log p of a list of cells and of a component for each, (pairs, B)
-    bins : B
+    log_weight : ndarray of shape (cells, C)
+        Log weights of the components.
+    log_density : callable
+        log p of a list of cells and of a component for each, (pairs, B).
+    bins : int
+        Number of bins B.
     """
     cell, component = np.nonzero(log_weight > -np.inf)
     weight = log_weight[cell, component][:, None]

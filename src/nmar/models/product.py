@@ -17,7 +17,8 @@ from nmar.data.cells import Cells, Compressed
 from nmar.kernels.spec import Expectation, Kernels
 from nmar.models.predictive import GammaPoissonPredictive
 from nmar.models.protocol import DataModel, Features, Start
-from nmar.prob.factor import SURE, GammaFactor, Lines
+from nmar.prob.factor import SURE, GammaFactor
+from nmar.prob.tree import LineRecord
 
 Array = NDArray[Any]
 
@@ -33,15 +34,11 @@ def shape_by_moments(sums: Array, degree: Array, mean: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class ProductSide:
+class ProductSide(LineRecord):
     """Gamma lines with a gamma scale each; a known side has ``scale`` None and lines that are ones for certain."""
 
     weights: GammaFactor  # q(a_ik)
     scale: GammaFactor | None  # q of the rate of a line's prior
-
-    def take(self, lines: Lines) -> ProductSide:
-        """The chosen lines."""
-        return ProductSide(self.weights.take(lines), None if self.scale is None else self.scale.take(lines))
 
     def blend(self, target: ProductSide, step: float) -> ProductSide:
         """Move natural parameters a fraction ``step`` to ``target``."""
@@ -56,10 +53,14 @@ class Product(DataModel):
 
     Parameters
     ----------
-    rank : number of components
-    shape : prior shape of the lines
-    scale_shape, scale_rate : prior of the rate of each line
-    known : axes whose lines are all ones (effects)
+    rank : int
+        Number of components.
+    shape : float, default=0.3
+        Prior shape of the lines.
+    scale_shape, scale_rate : float, default=0.3 and 1.0
+        Shape and rate of the prior of each line's rate.
+    known : tuple of (bool, bool), default=(False, False)
+        Axes whose lines are all ones (effects).
     """
 
     family: ClassVar[str] = "poisson"

@@ -7,21 +7,17 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from nmar.prob.factor import Lines
+from nmar.prob.tree import LineRecord
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class NormalProfile:
+class NormalProfile(LineRecord):
     """Profile values of the clusters for each line: q(m_gj) = N(mean, variance)."""
 
     mean: Array  # (n, G)
     variance: Array
-
-    def take(self, lines: Lines) -> NormalProfile:
-        """The chosen lines."""
-        return NormalProfile(self.mean[lines], self.variance[lines])
 
     def blend(self, target: NormalProfile, step: float) -> NormalProfile:
         """Blend precision and precision × mean."""
@@ -35,10 +31,6 @@ class DesignedProfile(NormalProfile):
     """Profile values of lines with their covariates ``x`` (n, F)."""
 
     x: Array
-
-    def take(self, lines: Lines) -> DesignedProfile:
-        """The chosen lines."""
-        return DesignedProfile(self.mean[lines], self.variance[lines], self.x[lines])
 
     @property
     def variances(self) -> Array:

@@ -18,6 +18,7 @@ from nmar.data.cells import Cells
 from nmar.kernels.spec import NO_NOISE, CellLaw, Expectation, Kernels, LineNoise, Lines, View
 from nmar.models.predictive import BinTable, Predictive
 from nmar.prob.statistics import Statistics
+from nmar.prob.tree import LineRecord
 
 Array = NDArray[Any]
 
@@ -39,14 +40,10 @@ class Start(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class KnownLines:
+class KnownLines(LineRecord):
     """A side on which nothing is learned: a constant, covariates, or no columns at all."""
 
     shown: Array  # (n, d)
-
-    def take(self, lines: slice | Array) -> KnownLines:
-        """The chosen lines."""
-        return KnownLines(self.shown[lines])
 
     def blend(self, target: KnownLines, step: float) -> KnownLines:
         """Nothing moves."""

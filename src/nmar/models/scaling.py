@@ -50,8 +50,10 @@ class Scaling:
 
     Attributes
     ----------
-    scale : how often each cell counts
-    others : sums over cells that this half sweep does not visit, of all lines; None: there are none
+    scale : float
+        How often each cell counts.
+    others : LineSums or None
+        Sums over cells that this half sweep does not visit, of all lines; None: there are none.
     """
 
     scale: float = 1.0

@@ -22,15 +22,23 @@ class Info:
 
     Attributes
     ----------
-    log_z : Σ log Z of the state it started from, less what lines pay for being exposed to cells of their own: to
-        their observed ones once more, to their hidden ones less than to all
-    stats : n-vectors with q(n) held, where they were asked for
-    weights : (2, cells) row-major, for cellwise data models, where n-vectors were asked for
-    sums : sums over the cells visited, of each line, where other cells are remembered
-    cross : expected counts and exposures of products of the pattern's covariates, of the axis that gives them
-    tail : Σ (E log ω − E ω) over the cells, where values have a Student tail and n-vectors were asked for
-    read : what a reader is learned from, where n-vectors were asked for
-    detected : what the mechanism is learned from, where n-vectors were asked for
+    log_z : float
+        Σ log Z of the state it started from, less what lines pay for being exposed to cells of their own: to their
+        observed ones once more, to their hidden ones less than to all.
+    stats : Statistics or None
+        Vectors over counts under the present q(n), where they were asked for.
+    weights : ndarray of shape (2, cells) or None
+        Sums of weighted targets and weights of each cell in row-major order, for cellwise data models.
+    sums : LineSums or None
+        Sums over the cells visited, of each line, where other cells are remembered.
+    cross : ndarray or None
+        Expected counts and exposures of products of the pattern's covariates, of the axis that gives them.
+    tail : float or None
+        Σ (E log ω − E ω) over the cells, where values have a Student tail and n-vectors were asked for.
+    read : object
+        What a reader is learned from, where n-vectors were asked for.
+    detected : object
+        What the mechanism is learned from, where n-vectors were asked for.
     """
 
     log_z: float

@@ -1,4 +1,5 @@
-"""What is fitted: the lines of both models on each side, and what all cells share. Immutable records."""
+"""What is fitted: the lines of both models on each side, and what all cells share. Updates return new
+records."""
 
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ from nmar.models.mechanism import Detection, Mechanism
 from nmar.models.missingness import PatternSide
 from nmar.models.noise import Noise
 from nmar.models.pattern_covariates import PatternEffects
-from nmar.prob.arrays import is_array, on_host
+from nmar.prob.arrays import on_host
 from nmar.prob.factor import GammaFactor
 from nmar.prob.linkage import Linkage
+from nmar.prob.tree import map_arrays
 from nmar.prob.units import Units
 
 Array = NDArray[Any]
@@ -28,11 +30,16 @@ class Side:
 
     Attributes
     ----------
-    pattern : factors of which cells are observed
-    data : the data model's lines
-    noise : noise levels of the lines (models/noise.py), or None where they do not differ
-    reading : what a reader keeps of the lines (models/reading.py), or None
-    detection : effects of the lines on being seen (models/mechanism.py), or None where values do not decide
+    pattern : PatternSide
+        Factors of which cells are observed.
+    data : object
+        The data model's lines.
+    noise : GammaFactor or None
+        Noise levels of the lines (models/noise.py), or None where they do not differ.
+    reading : object
+        What a reader keeps of the lines (models/reading.py), or None.
+    detection : object
+        Effects of the lines on being observed (models/mechanism.py), or None where values do not decide.
     """
 
     pattern: PatternSide
@@ -63,18 +70,30 @@ class Shared:
 
     Attributes
     ----------
-    dispersion : σ² of the Gaussian, κ of the other families
-    linkage : φ and, with a mean linkage, φ1 and δ
-    data : the data model's own shared parameters
-    rate : Λ̄ of the tail-only control, else None
-    center : what was subtracted from the values before fitting
-    table_size : counts covered by an open table
-    scale : what the values were divided by after that; all the rest is in these units
-    shapes : learned prior shapes η and ζ of the pattern's two sides, or None where they are given
-    effects : what lines share of the effects of the pattern's covariates, or None where it has none
-    noise : what lines share of their noise levels, and the tail; None: one dispersion for all cells
-    reader : how values are read that are not normal around their mean (models/reading.py); None: as they are
-    mechanism : how values decide whether they are seen (models/mechanism.py); None: they do not
+    dispersion : float
+        σ² of the Gaussian, κ of the other families.
+    linkage : Linkage
+        φ and, with a mean linkage, φ1 and δ.
+    data : object
+        The data model's own shared parameters.
+    rate : float or None
+        Λ̄ of the tail-only control, else None.
+    center : float
+        What was subtracted from the values before fitting.
+    table_size : int
+        Counts covered by an open table.
+    scale : float
+        What the values were divided by after that; all the rest is in these units.
+    shapes : tuple of (float, float) or None
+        Learned prior shapes η and ζ of the pattern's two sides, or None where they are given.
+    effects : PatternEffects or None
+        What lines share of the effects of the pattern's covariates, or None where it has none.
+    noise : Noise or None
+        What lines share of their noise levels, and the tail; None: one dispersion for all cells.
+    reader : object
+        How values are read that are not normal around their mean (models/reading.py); None: as they are.
+    mechanism : Mechanism or None
+        How values decide whether they are observed (models/mechanism.py). None: they do not.
     """
 
     dispersion: float
@@ -98,7 +117,11 @@ class Shared:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Everything that is fitted. Immutable: each update returns a new one."""
+    """Everything that is fitted.
+
+    Each update returns a new state. The arrays of a state inside a run are overwritten two sweeps later
+    (models/buffers.py), so a state that is kept longer is copied (:meth:`copy`).
+    """
 
     sides: tuple[Side, Side]
     shared: Shared
@@ -133,27 +156,3 @@ class State:
         """The state with ``change`` applied to each array of lines."""
         rows, cols = (map_arrays(side, change) for side in self.sides)
         return State((rows, cols), self.shared)
-
-
-def map_arrays(record: Any, change: Callable[[Array], Array]) -> Any:
-    """A record of lines with ``change`` applied to each of its arrays; whatever else it holds stays."""
-    if is_array(record):
-        return change(record)
-    if type(record) is tuple:
-        return tuple(map_arrays(part, change) for part in record)
-    if not hasattr(record, "__dataclass_fields__"):
-        return record
-    return type(record)(**{name: map_arrays(getattr(record, name), change) for name in record.__dataclass_fields__})
-
-
-def join(parts: list[Any]) -> Any:
-    """Concatenate the lines of records of one type, field by field; a field that is None in any part is None."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    if any(part is None for part in parts):
-        return None
-    if is_array(first):
-        return np.concatenate(parts)
-    fields = {name: join([getattr(p, name) for p in parts]) for name in first.__dataclass_fields__}
-    return type(first)(**fields)

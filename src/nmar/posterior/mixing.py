@@ -38,11 +38,16 @@ class Mixed:
 
     Attributes
     ----------
-    where : positions of the cells among those asked for
-    log_weight : (cells, B) log P(bin | observed)
-    cells : what the data model says
-    table : the tables of the bins
-    rate : (cells,) E[Λ | observed]; for all cells E Λ, for the control Λ̄
+    where : ndarray
+        Positions of the cells among those asked for.
+    log_weight : ndarray of shape (cells, B)
+        log P(bin) of each cell, given that it is observed or, with ``target="all"``, whether it is observed or not.
+    cells : Predictive
+        What the data model says.
+    table : BinTable
+        The tables of the bins.
+    rate : ndarray of shape (cells,)
+        E[Λ | observed]; for all cells E Λ, for the control Λ̄.
     """
 
     where: Array

@@ -44,9 +44,11 @@ def line_places(
     Parameters
     ----------
     posterior : Posterior
+        Fitted model.
     axis : {0, 1}
         Rows or columns.
     ids : array-like
+        Ids of rows or of columns.
     unknown : {"error", "prior"}, default="error"
         What to do with ids that the model does not know. With "prior" their position is −1.
     remedy : str

@@ -19,11 +19,12 @@ from nmar.models.law import Law
 from nmar.models.missingness import PatternSide
 from nmar.models.predictive import BinTable, NormalPredictive, Predictive, with_noise
 from nmar.models.selected import Selected
-from nmar.models.state import Shared, Side, State, join
+from nmar.models.state import Shared, Side, State
 from nmar.posterior.mixing import BLOCK, Mixed, draws, log_mixture, mixtures
 from nmar.prob import counts
 from nmar.prob.linkage import Linkage
 from nmar.prob.pieces import pieces
+from nmar.prob.tree import join
 from nmar.prob.units import Units
 
 Array = NDArray[Any]
@@ -38,8 +39,12 @@ class Posterior:
 
     Attributes
     ----------
-    law, state : settings and variational factors
-    rows, cols : ids of the two axes
+    law : Law
+        Settings of the model.
+    state : State
+        Variational factors.
+    rows, cols : Axis
+        Ids of the two axes.
     """
 
     law: Law
@@ -49,7 +54,7 @@ class Posterior:
 
     @property
     def units(self) -> Units:
-        """Units of the values: what is asked and answered is in the user's, the law and the state in the model's."""
+        """Units of the values. Questions and answers are in the user's units, the law and the state in the model's."""
         return self.state.shared.units
 
     @property

@@ -43,11 +43,13 @@ def register(record: Record) -> Record:
 
     Parameters
     ----------
-    record : a dataclass, whose name no other record has
+    record : type
+        A dataclass whose name no other record has.
 
     Returns
     -------
-    The class itself, so that ``@nmar.register`` can stand above its definition.
+    type
+        The class itself, so that ``@nmar.register`` can stand above its definition.
 
     Examples
     --------

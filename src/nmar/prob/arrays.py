@@ -3,7 +3,7 @@
 Whatever has a line axis (rows or columns of the matrix) belongs to the backend; what has none (vectors over factors or
 bins, numbers) is on the host. Code above the kernels writes plain NumPy. It reaches arrays of a backend through NumPy's
 dispatch (``__array_ufunc__`` and ``__array_function__``), and brings one to the host only by :func:`on_host`.
-docs/rooms.md lists what such an array must offer.
+docs/architecture.md lists what such an array must offer.
 """
 
 from __future__ import annotations

@@ -34,10 +34,10 @@ class CountPosterior:
 
     Attributes
     ----------
-    log_z : (cells,)
+    log_z : ndarray of shape (cells,)
         log Σ_n s^n/n! exp f(n).
-    probability : (cells, bins)
-        q of each bin.
+    probability : ndarray of shape (cells, bins)
+        Probability q of each bin.
     mean : (cells,)
         E[n].
     """
@@ -218,12 +218,16 @@ def log_weights(
 
     Parameters
     ----------
-    log_rate : (cells,)
+    log_rate : ndarray of shape (cells,)
         log g.
     kind : {"tail", "parity", "open"}
-    size : number of bins
-    thinning : s
-    starts : first count of each bin of the kind "tail"; 1, 2, … unless given
+        Kind of the bins.
+    size : int
+        Number of bins.
+    thinning : float, default=1.0
+        Events for each recorded one, s.
+    starts : tuple of int or None, default=None
+        First count of each bin of the kind "tail"; 1, 2, … unless given.
 
     Returns
     -------
@@ -276,12 +280,14 @@ def complete(log_rate: Array, log_z: Array, ceiling: Array, size: int, thinning:
 
     Parameters
     ----------
-    log_rate, log_z : (cells,)
+    log_rate, log_z : ndarray of shape (cells,)
         log s, and the log of the sum so far.
     ceiling : (cells,)
         F ≥ sup_n f(n). With it the bound on the tail holds whatever the table:
         F + w_n + log s − log(n+1) − log(1 − s/(n+2)) ≤ log ε + log Z_n.
-    thinning : s; ratios of weights from e = n + 1 on are then below sg/(n+1), because (s^e − (s−1)^e)/(e s^e) falls.
+    thinning : float, default=1.0
+        Events for each recorded one, s. Ratios of weights from e = n + 1 on are then below sg/(n+1), because
+        (s^e − (s−1)^e)/(e s^e) falls.
     """
     s = thinning * np.exp(log_rate)
     over = size + (2 if thinning == 1.0 else 1)
@@ -296,11 +302,17 @@ def open_size(rate: float, thinning: float = 1.0, table: Callable[[int], Array] 
 
     Parameters
     ----------
-    rate : largest rate g of recorded events
-    thinning : s
-    table : φ(1..n) of a given n; ones for the mass alone, the linkage's tables for second moments
-    most : the answer where more counts than that would be needed
+    rate : float
+        Largest rate g of recorded events.
+    thinning : float, default=1.0
+        Events for each recorded one, s.
+    table : callable, default=numpy.ones
+        Table φ(1..n) of a given n: ones for the mass alone, the linkage's tables for second moments.
+    most : int, default=MOST
+        Largest answer.
 
+    Notes
+    -----
     The weights, and tables that rise, have falling ratios, so that what is left out is below a geometric series. A
     table that goes up and down is replaced by its running maximum.
     """

@@ -28,10 +28,14 @@ class Missing(NamedTuple):
 
     Attributes
     ----------
-    log_probability : log P(missing)
-    x, square : E[x] and E[x²] of x = (y − m)/τ, given that it is missing
-    rate, information : E[L], and E[L] − Var[L]
-    rate_x, information_x, information_xx : E[Lx], E[Lx] − Cov(L, Lx), and E[Lx²] − Var[Lx]
+    log_probability : ndarray
+        log P(missing).
+    x, square : ndarray
+        E[x] and E[x²] of x = (y − m)/τ, given that it is missing.
+    rate, information : ndarray
+        E[L], and E[L] − Var[L].
+    rate_x, information_x, information_xx : ndarray
+        E[Lx], E[Lx] − Cov(L, Lx), and E[Lx²] − Var[Lx].
     """
 
     log_probability: Array
@@ -49,8 +53,10 @@ def missing(log_rate: Array, slope: Array, nodes: int = NODES) -> Missing:
 
     Parameters
     ----------
-    log_rate : (m,) η + Γ E[y]
-    slope : (m,) Γ τ
+    log_rate : ndarray of shape (m,)
+        η + Γ E[y].
+    slope : ndarray of shape (m,)
+        Γ τ.
     """
     z, weight = hermegauss(nodes)
     log_rate, slope = np.minimum(log_rate, MOST)[:, None], np.asarray(slope, np.float64)[:, None]
@@ -94,8 +100,10 @@ class Seen(NamedTuple):
 
     Attributes
     ----------
-    log_probability : log P(observed | y)
-    score, information : its derivative in η, and its second derivative with the sign changed
+    log_probability : ndarray
+        log P(observed | y).
+    score, information : ndarray
+        Its derivative in η, and its second derivative with the sign changed.
     """
 
     log_probability: Array

@@ -1,4 +1,4 @@
-"""Variational factors: immutable arrays of gamma and normal distributions, one line each.
+"""Variational factors: arrays of gamma and normal distributions, one line each.
 
 Enters: shapes and rates, means and covariances. Leaves: expectations, divergences from the prior, and convex
 combinations of natural parameters. Nothing here knows about cells.
@@ -18,6 +18,7 @@ from scipy.special import gammaln, psi
 
 from nmar.prob.arrays import on_host
 from nmar.prob.pieces import pieces
+from nmar.prob.tree import LineRecord
 
 Array = NDArray[Any]
 Lines = slice | NDArray[Any]
@@ -27,7 +28,7 @@ SURE = 1e9  # shape of a gamma factor that is a known number for all practical p
 LEAST = 1e-70  # of a drawn number, so that products of two have squares above 0
 
 
-class Summed(ABC):
+class Summed(LineRecord, ABC):
     """Lines whose sums over all of them are wanted: found once, in pieces that fit the cache."""
 
     @property
@@ -120,10 +121,6 @@ class GammaFactor(Summed):
             (1.0 - step) * self.alpha + step * target.alpha, (1.0 - step) * self.beta + step * target.beta
         )
 
-    def take(self, lines: Lines) -> GammaFactor:
-        """The factor of the chosen lines."""
-        return GammaFactor(self.alpha[lines], self.beta[lines])
-
     def drawn(self, rng: np.random.Generator) -> GammaFactor:
         """One draw of every number, as a factor that is all but sure of it."""
         numbers = rng.gamma(self.alpha.astype(np.float64)) / self.beta
@@ -173,9 +170,11 @@ class NormalFactor(Summed):
 
     Attributes
     ----------
-    mean : (n, d)
-    spread : (n, d(d+1)/2) packed covariance (see :func:`pack`), or (n, d) variances for a diagonal factor
-    log_det : (n,)
+    mean : ndarray of shape (n, d)
+        Means.
+    spread : ndarray of shape (n, d(d+1)/2) or (n, d)
+        Packed covariances (see :func:`pack`), or variances of a diagonal factor.
+    log_det : ndarray of shape (n,)
         log determinant of the covariance over the free coordinates.
     """
 
@@ -234,10 +233,6 @@ class NormalFactor(Summed):
         total = np.sum(distances[free] / v) - np.sum(self.log_det, dtype=np.float64) - lines * d
         return float(0.5 * (total + lines * np.sum(np.log(v))))
 
-    def take(self, lines: Lines) -> NormalFactor:
-        """The factor of the chosen lines."""
-        return NormalFactor(self.mean[lines], self.spread[lines], self.log_det[lines])
-
     def drawn(self, rng: np.random.Generator) -> NormalFactor:
         """One draw of every line, as lines without uncertainty."""
         lines = self.mean.astype(np.float64)
@@ -281,4 +276,5 @@ class NormalFactor(Summed):
             mean[:, free] = np.einsum("nij,nj->ni", covariance[inside], pull)
             spread = pack(covariance)
             log_det = -np.linalg.slogdet(precision)[1]
-        return NormalFactor(mean.astype(dtype), spread.astype(dtype), log_det.astype(self.log_det.dtype))
+        log_det = log_det.astype(self.log_det.dtype)
+        return replace(self, mean=mean.astype(dtype), spread=spread.astype(dtype), log_det=log_det)

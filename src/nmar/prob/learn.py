@@ -43,6 +43,7 @@ def update(
     linkage : Linkage
         Present linkage; one that has not been started is started.
     family : Family
+        Family of the values.
     dispersion : float
         Present sigma^2 (Gaussian) or kappa; unchanged for the Poisson and the binomial.
     stats : Statistics

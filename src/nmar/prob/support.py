@@ -77,7 +77,9 @@ def support_of(bounds: Bounds, values: Array) -> Support | None:
     Parameters
     ----------
     bounds : "auto", (low, high), (low, high, step) or None
-    values : training values
+        Range, and step of the levels.
+    values : ndarray
+        Training values.
 
     Examples
     --------

@@ -30,9 +30,12 @@ class Quadratic(Linkage):
 
     Attributes
     ----------
-    edges : BINS − 1 log rates between bins
-    places : z of each bin
-    slope, bend : b1, b2
+    edges : tuple of float
+        Log rates between bins, one fewer than there are bins.
+    places : tuple of float
+        Standardised log rate z of each bin.
+    slope, bend : float
+        Coefficients b1 and b2.
     """
 
     name: ClassVar[str] = "two-stage"

@@ -28,7 +28,7 @@ FAR = 100.0  # scales beyond these percentiles from which on a value is an outli
 
 @dataclass(frozen=True)
 class Units:
-    """Where the model's 0 lies among the values and how long its 1 is.
+    """Center and scale by which values are standardised: a value of the model is (value − center) / scale.
 
     Examples
     --------

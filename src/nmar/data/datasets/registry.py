@@ -22,13 +22,20 @@ class Source:
 
     Attributes
     ----------
-    title : what it is called in messages
-    formats : patterns of the names of its files, and the parser of each; the first pattern that matches is taken
-    terms : under which it may be used, in a sentence
-    page : where it comes from
-    url : what is downloaded; None: users have to get it themselves
-    known_hash : "algorithm:hexdigest" of the download; None: none is published, and it is not checked
-    duplicates : what becomes of a cell that occurs more than once; "last" is the latest where the files tell times
+    title : str
+        What it is called in messages.
+    formats : tuple of tuple of (str, callable)
+        Patterns of the names of its files, and the parser of each; the first pattern that matches is taken.
+    terms : str
+        Under which it may be used, in a sentence.
+    page : str
+        Where it comes from.
+    url : str or None
+        What is downloaded; None: users have to get it themselves.
+    known_hash : str or None
+        "algorithm:hexdigest" of the download; None: none is published, and it is not checked.
+    duplicates : {"error", "last", "mean", "sum"}
+        What becomes of a cell that occurs more than once; "last" is the latest where the files tell times.
     """
 
     title: str

@@ -18,12 +18,18 @@ class Record:
 
     Attributes
     ----------
-    iteration : sweeps finished, from 1
-    bound : bound of the state the sweep started from (an estimate with a stochastic solver)
-    validation : predictive log likelihood of the validation cells, or None
-    seconds : since the fit began
-    state : the variational factors and shared parameters, immutable
-    phase : "fit", or "search" while a start or settings are looked for: short runs, each counted from 1
+    iteration : int
+        Number of finished sweeps, from 1.
+    bound : float
+        Bound of the state the sweep started from (an estimate with a stochastic solver).
+    validation : float or None
+        Predictive log likelihood of the validation cells, or None.
+    seconds : float
+        Seconds since the fit began.
+    state : State
+        Variational factors and shared parameters, a copy that no later sweep changes.
+    phase : {"search", "fit"}
+        Phase of the fit: "search" while a start or settings are chosen by short runs, each counted from 1; then "fit".
     """
 
     iteration: int

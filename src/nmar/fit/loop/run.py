@@ -21,10 +21,11 @@ from nmar.models.context import Context
 from nmar.models.half_sweep import half_sweep
 from nmar.models.scaling import EXACT, Scaling
 from nmar.models.shared import Info, balanced_noise, update_shared
-from nmar.models.state import State, map_arrays
+from nmar.models.state import State
 from nmar.models.views import tabulated
 from nmar.prob.arrays import on_host
 from nmar.prob.statistics import Statistics
+from nmar.prob.tree import map_arrays
 
 INTERRUPTED = "interrupted"  # the reason of a run that Ctrl-C ended
 
@@ -63,12 +64,18 @@ class Memory:
 
     Attributes
     ----------
-    steps : steps taken on the other side so far
-    stats : blended n-vectors of leading half sweeps, scaled to the whole matrix
-    lines : leading lines seen so far (streams)
-    kept : n-vectors of each batch's last visit (batches in memory)
-    sums : what each batch last gave to the other side (batches in memory)
-    counters : visits of rows, columns and so on (entrywise)
+    steps : int
+        Steps taken on the other side so far.
+    stats : Statistics or None
+        Blended n-vectors of leading half sweeps, scaled to the whole matrix.
+    lines : int
+        Leading lines seen so far (streams).
+    kept : tuple of Statistics or None
+        Vectors over counts of each batch's last visit (batches in memory).
+    sums : BatchSums or None
+        Last contribution of each batch to the other side (batches in memory).
+    counters : tuple
+        Visits of rows, columns and so on (entrywise).
     """
 
     steps: int = 0
@@ -85,11 +92,16 @@ class BatchStep:
 
     Attributes
     ----------
-    share : lines of the whole over lines of the part, I/|B|
-    scale : how often each summed cell counts: I/|B|, or I over all lines whose sums are remembered
-    step : how far the other side and what is shared move to their targets; 1 is coordinate ascent
-    local : half sweeps of the leading lines before the other side's
-    batch : its number where sums of the batches are remembered, else −1
+    share : float
+        Lines of the whole over lines of the part, I/|B|.
+    scale : float
+        How often each summed cell counts: I/|B|, or I over all lines whose sums are remembered.
+    step : float
+        How far the other side and what is shared move to their targets; 1 is coordinate ascent.
+    local : int
+        Half sweeps of the leading lines before the other side's.
+    batch : int
+        Number of the batch where sums of the batches are remembered, else −1.
     """
 
     share: float = 1.0

@@ -13,11 +13,16 @@ class StopRule:
 
     Parameters
     ----------
-    max_iter : sweeps at most
-    tol : relative gain of the bound over one sweep below which the fit has converged; 0 never stops
-    patience : sweeps the validation log likelihood may go without a new best (by ``valid_tol``), if there is one
-    valid_tol : nats per cell that count as a new best
-    max_time : seconds at most, or None
+    max_iter : int, default=200
+        Largest number of sweeps.
+    tol : float, default=0.0001
+        Relative gain of the bound over one sweep below which the fit has converged; 0 never stops.
+    patience : int, default=10
+        Number of sweeps without a new best validation log likelihood (by ``valid_tol``) after which the fit stops.
+    valid_tol : float, default=1e-05
+        Nats per cell that count as a new best.
+    max_time : float or None, default=None
+        Largest number of seconds. None: no limit.
     """
 
     max_iter: int = 200

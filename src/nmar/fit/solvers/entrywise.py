@@ -43,11 +43,17 @@ class Entrywise:
 
     Parameters
     ----------
-    visits : cells visited between entries of the trace; None: I·J, at most a million
-    t0, xi : a line's step after t visits is (t0 + t)^−xi
-    average : gradients averaged for a step on c and κ
-    as_printed : run it with the paper's misprints: Λ in place of s in q(n), means and variances blended in place of
-        natural parameters, the data model's observed visits scaled by all columns, E[n] for E[φ] (Poisson)
+    visits : int or None, default=None
+        Number of cells visited between entries of the trace. None: all cells, but no more than a million.
+    t0 : float, default=10000.0
+        Offset of the steps. The step of a row or column after t visits is (t0 + t)^−xi.
+    xi : float, default=0.7
+        Exponent of the steps, above 0.5 and up to 1.
+    average : int, default=1000
+        Number of gradients that are averaged for a step on c and κ.
+    as_printed : bool, default=False
+        Whether to keep the paper's misprints: Λ in place of s in q(n), means and variances blended in place of natural
+        parameters, the data model's observed visits scaled by all columns, E[n] for E[φ] (Poisson).
 
     Notes
     -----

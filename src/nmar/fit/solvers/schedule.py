@@ -23,8 +23,9 @@ from nmar.fit.solvers.align import align
 from nmar.models.arguments import check_count
 from nmar.models.context import Context, Observed
 from nmar.models.law import Law
-from nmar.models.state import Side, State, join
+from nmar.models.state import Side, State
 from nmar.posterior.posterior import Posterior
+from nmar.prob.tree import join
 
 Array = NDArray[Any]
 
@@ -40,16 +41,23 @@ class Minibatch:
 
     Parameters
     ----------
-    batch_size : lines of the leading axis in a batch; None: a sixteenth of them, or a quarter where rows are short
-    passes : passes over the data at most
-    t0, xi : the step after t batches is (t0 + t)^−xi; xi = 0 makes every step 1. None: 0 where batches are
-        remembered, else 0.8
-    local : half sweeps of a batch's own lines at each visit
-    remember : keep what each batch last gave to the columns, so that a step sees all batches and not one of them
-        counted I/|B| times. None: yes, unless rows are short (below 20 cells on average). Needs memory of
-        (batches × columns × features); impossible for streams and for a diagonal covariance, whose steps are plain
-        natural gradients
-    rows : streams: how many rows the stream stands for; None: as many as were seen so far
+    batch_size : int or None, default=None
+        Number of lines of the leading axis in a batch. None: a sixteenth of them, or a quarter where rows are short.
+    passes : int, default=5
+        Largest number of passes over the data.
+    t0 : float, default=1.0
+        Offset of the steps. The step after t batches is (t0 + t)^−xi.
+    xi : float or None, default=None
+        Exponent of the steps; with 0 every step is 1. None: 0 where batches are remembered, and 0.8 otherwise.
+    local : int, default=1
+        Number of half sweeps of a batch's own lines at each visit.
+    remember : bool or None, default=None
+        Whether to keep the last contribution of each batch to the columns, so that a step sees all batches and not a
+        single one counted I/|B| times. None: True, unless rows are short (below 20 cells on average). Needs memory of
+        (batches × columns × features). Impossible for streams and for a diagonal covariance, whose steps are plain
+        natural gradients.
+    rows : int or None, default=None
+        Number of rows that a stream stands for. None: as many as it has had so far.
 
     Notes
     -----
@@ -202,9 +210,11 @@ class Stream:
 
     Parameters
     ----------
-    settings : as for batches in memory
-    source : an iterable of Cells on one common column axis, each holding whole rows; a list, an object that can be
-        iterated again, or a function that returns a new iterator allows several passes
+    settings : Minibatch
+        Settings, as for batches in memory.
+    source : iterable of Cells or callable
+        Batches on one common column axis, each with whole rows. A list, an object that can be iterated again, or a
+        function that returns a new iterator allows several passes.
     """
 
     keeps_states = True

@@ -18,9 +18,13 @@ class Constant:
 
     Parameters
     ----------
-    family : any of "gaussian", "gamma", "inverse_gaussian", "poisson", "binomial" and "negative_binomial"
-    trials : number of trials of the binomial (its κ)
-    prior : "normal-gamma" (the paper's) or "normal", for the Gaussian
+    family : str, default="gaussian"
+        Family: "gaussian", "gamma", "inverse_gaussian", "poisson", "binomial", "negative_binomial", or one that is
+        registered.
+    trials : int or None, default=None
+        Number of trials of the binomial (its κ).
+    prior : {"normal-gamma", "normal"}, default="normal-gamma"
+        Prior of the Gaussian; "normal-gamma" is the paper's.
 
     Notes
     -----

@@ -24,9 +24,12 @@ class Effects:
 
     Parameters
     ----------
-    axis : "rows", "cols" or "both"
-    family : "gaussian" (additive) or "poisson" (multiplicative for "both")
-    rows, cols : covariates, as in :class:`Factorization`
+    axis : {"rows", "cols", "both"}, default="rows"
+        Which lines have effects.
+    family : {"gaussian", "poisson"}, default="gaussian"
+        Family. Effects of the Gaussian add up, those of the Poisson multiply.
+    rows, cols : DataFrame, array-like or None, default=None
+        Covariates, as in :class:`Factorization`.
 
     Examples
     --------

@@ -21,13 +21,18 @@ class Factorization:
 
     Parameters
     ----------
-    rank : number of factors
-    family : "gaussian" (normal lines, probabilistic matrix factorization) or "poisson" (gamma lines)
-    covariance : "full" (one covariance matrix per line) or "diagonal" (the paper's); Gaussian only
-    bias : row and column biases; Gaussian only
-    rows, cols : covariates of the rows and of the columns, on which the prior means of their factors and biases depend;
-        a frame with a line per id (in a pandas index, or in the one column that holds every id), or an array with a
-        line per position. Ids without cells are predicted from theirs. Gaussian only
+    rank : int, default=10
+        Number of factors.
+    family : {"gaussian", "poisson"}, default="gaussian"
+        Family: normal factors (probabilistic matrix factorization), or gamma factors.
+    covariance : {"full", "diagonal"}, default="full"
+        Covariance of the factors of a row or column: a whole matrix, or its diagonal as in the paper. Gaussian only.
+    bias : bool, default=True
+        Whether rows and columns have biases. Gaussian only.
+    rows, cols : DataFrame, array-like or None, default=None
+        Covariates of the rows and of the columns. The prior means of factors and biases depend on them. A frame has a
+        line per id (in a pandas index, or in the one column that holds every id), an array a line per position. Ids
+        without cells are predicted from their covariates. Gaussian only.
 
     Examples
     --------

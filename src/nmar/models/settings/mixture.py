@@ -18,13 +18,19 @@ class Mixture:
 
     Parameters
     ----------
-    clusters : number of clusters
-    axis : "rows" or "cols": what is clustered
-    family : "gaussian" or "poisson"
-    concentration : Dirichlet prior of each cluster weight
-    restarts : random starts; the best bound goes on
-    rows, cols : covariates, as in :class:`Factorization`. Those of the axis that is clustered move the prior
-        probabilities of its clusters, those of the other axis the prior means of the clusters' profiles (Gaussian only)
+    clusters : int, default=10
+        Number of clusters.
+    axis : {"rows", "cols"}, default="rows"
+        Which lines are clustered.
+    family : {"gaussian", "poisson"}, default="gaussian"
+        Family of the values.
+    concentration : float, default=1.0
+        Dirichlet prior of each cluster weight.
+    restarts : int, default=4
+        Number of random starts; the one with the best bound is used.
+    rows, cols : DataFrame, array-like or None, default=None
+        Covariates, as in :class:`Factorization`. Those of the axis that is clustered change the prior probabilities of
+        its clusters, those of the other axis the prior means of the clusters' profiles (Gaussian only).
 
     Examples
     --------

@@ -28,9 +28,12 @@ class Regression:
     covariates : (lines, covariates) array or frame
         One line per column of the matrix (per row, for ``axis="cols"``), in its order; a frame whose index holds the
         ids is put in order by them.
-    axis : "rows" (default) or "cols": what has coefficients
-    covariance : "full", "diagonal", or "auto": full up to 40 covariates
-    names : names of the covariates; a frame brings its own
+    axis : {"rows", "cols"}, default="rows"
+        Which lines have coefficients.
+    covariance : {"auto", "full", "diagonal"}, default="auto"
+        Covariance of the coefficients of a line; "auto" is full up to 40 covariates.
+    names : tuple of str or None, default=None
+        Names of the covariates. A frame has its own.
 
     Examples
     --------

@@ -20,11 +20,15 @@ class Regressor:
 
     Parameters
     ----------
-    estimator : such as ``HistGradientBoostingRegressor()``; its targets are standardised, so that a penalty of its own
-        means the same in any units
-    row_features : (rows, features) array in the order of the matrix, or None
-    col_features : (columns, features) array, or None
-    family : "gaussian"; the only one
+    estimator : estimator
+        Regressor of scikit-learn's kind, such as ``HistGradientBoostingRegressor()``. Its targets are standardised, so
+        that a penalty means the same in any units.
+    row_features : array-like of shape (rows, features) or None, default=None
+        Features of the rows, in the order of the matrix.
+    col_features : array-like of shape (columns, features) or None, default=None
+        Features of the columns, in the order of the matrix.
+    family : {"gaussian"}, default="gaussian"
+        Family of the values; there is one.
 
     Notes
     -----

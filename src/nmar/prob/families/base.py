@@ -197,7 +197,8 @@ class Family(ABC):
 
         Parameters
         ----------
-        y : array of values
+        y : ndarray
+            Values.
         first, second : arrays
             E[theta] and E[Psi(theta)]; for the Gaussian E[mu] and E[mu^2].
         mean_linkage : bool

@@ -71,10 +71,14 @@ class Gaussian(Family):
 
         Parameters
         ----------
-        y : values
-        mean, second : E[mu] and E[mu^2]
-        phi1, delta, phi2 : location scale, location shift and variance linkage at n
-        precision, log_precision : E and E log of the inverse variance
+        y : float or ndarray
+            Values.
+        mean, second : float or ndarray
+            E[mu] and E[mu^2].
+        phi1, delta, phi2 : float or ndarray
+            Location scale, location shift and variance linkage at n.
+        precision, log_precision : float or ndarray
+            E and E log of the inverse variance.
         """
         phi1, phi2 = np.asarray(phi1, dtype=float), np.asarray(phi2, dtype=float)
         centred = np.asarray(y, dtype=float) - np.asarray(delta)

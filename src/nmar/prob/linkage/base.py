@@ -29,7 +29,7 @@ class Linkage:
 
     Attributes
     ----------
-    mean : {None, "shift", "scale"}
+    mean : {None, "shift", "scale"}, default=None
         Which location table is learned: delta(n), phi1(n) or none.
     levels : int
         Number of free entries of a location table; it is constant beyond.

@@ -15,24 +15,24 @@ from nmar.prob.statistics import Array
 
 @dataclass(frozen=True)
 class Exponential(Curve):
-    """phi2(n) = 1 - c + c n (paper), floored where c < 0.
+    """Linkage phi2(n) = 1 - c + c n (paper), floored where c < 0.
 
     Parameters
     ----------
     c : float or None
-        The parameter; 0 is ignorable. None: learned; a number: fixed, or where to start if ``learn=True``.
-    mean : {None, "shift", "scale"}
-        For the Gaussian: which table of the mean is learned beside that of the spread, a shift or a factor; None: none.
+        Parameter; 0 is ignorable. None: learned. A number is fixed, or with ``learn=True`` where learning starts.
+    mean : {None, "shift", "scale"}, default=None
+        Table of the mean that is learned beside that of the spread, for the Gaussian: a shift, a factor, or none.
     levels : int
-        Number of entries of a table of the mean; it is constant beyond.
-    learn : bool or None
-        Whether what the linkage has to learn of the spread is learned; None: unless it was given as a number.
+        Number of entries of a table of the mean, which is constant beyond.
+    learn : bool or None, default=None
+        Whether the table of the spread is learned. None: unless it was given by numbers.
     shift, scale : tuple of float or None
-        Tables of the mean to start from, in units of the values and as factors; None: from nothing.
+        Tables of the mean to start from, in units of the values and as factors. None: no effect.
     shift_width, scale_width : float
-        Prior standard deviation of a step of these tables; of a shift None is that of the values.
-    thinning : float
-        Events for each recorded one; 1 is the paper's model.
+        Prior standard deviation of a step of these tables. None: for a shift, that of the values.
+    thinning : float, default=1.0
+        Number of events for each recorded one. 1 is the paper's model.
     prior_width : float
         Standard deviation of the normal prior of a learned c.
 

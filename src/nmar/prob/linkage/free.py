@@ -44,28 +44,28 @@ def default_levels(thinning: float) -> int:
 
 @dataclass(frozen=True)
 class Free(Linkage):
-    """phi2(2..levels) free, constant beyond, tied by a chain prior on log phi2.
+    """Linkage phi2(2..levels) free, constant beyond, tied by a chain prior on log phi2.
 
     With thinning the entries are those of bins of counts that grow wider, up to ``REACH`` times s.
 
     Parameters
     ----------
     levels : int
-        Number of entries; 0: 12, and more with thinning.
-    mean : {None, "shift", "scale"}
-        For the Gaussian: which table of the mean is learned beside that of the spread, a shift or a factor; None: none.
-    learn : bool or None
-        Whether what the linkage has to learn of the spread is learned; None: unless it was given as a number.
+        Number of entries. 0 is 12, and more with thinning.
+    mean : {None, "shift", "scale"}, default=None
+        Table of the mean that is learned beside that of the spread, for the Gaussian: a shift, a factor, or none.
+    learn : bool or None, default=None
+        Whether the table of the spread is learned. None: unless it was given by numbers.
     shift, scale : tuple of float or None
-        Tables of the mean to start from, in units of the values and as factors; None: from nothing.
+        Tables of the mean to start from, in units of the values and as factors. None: no effect.
     shift_width, scale_width : float
-        Prior standard deviation of a step of these tables; of a shift None is that of the values.
-    thinning : float
-        Events for each recorded one; 1 is the paper's model.
+        Prior standard deviation of a step of these tables. None: for a shift, that of the values.
+    thinning : float, default=1.0
+        Number of events for each recorded one. 1 is the paper's model.
     strength : float
         Prior strength a: each entry is drawn to the one before it with the weight of 2a cells.
     values : tuple of float or None
-        phi2(1..levels), the first 1; its length sets `levels`. None: start from ones.
+        Table phi2(1..levels), whose first entry is 1; its length sets `levels`. None: ones.
 
     Examples
     --------
