@@ -15,12 +15,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nmar.data.cells import Cells
 from nmar.data.dataset import Dataset
+from nmar.data.pairs import with_values
 from nmar.data.split import refuse_overlap, without
 from nmar.estimators.asking import Asking, as_cells
 from nmar.estimators.hooks import CallbackSupport, sweep_hooks, with_callbacks
 from nmar.estimators.imputing import Imputing
 from nmar.estimators.learned import Learned
 from nmar.estimators.nested import NestedParameters
+from nmar.estimators.predicting import Predicting
 from nmar.estimators.ranking import Ranking
 from nmar.estimators.shown import Shown
 from nmar.estimators.stored import Stored, restore
@@ -53,6 +55,7 @@ class CCPF(
     CallbackSupport,
     Learned,
     Asking,
+    Predicting,
     Imputing,
     Ranking,
     Shown,
@@ -229,7 +232,7 @@ class CCPF(
     def fit(
         self,
         X: Any,
-        y: None = None,
+        y: Any = None,
         *,
         valid: Any = None,
         hidden: Any = None,
@@ -257,7 +260,8 @@ class CCPF(
             With ``solver="minibatch"`` also a stream: an iterable of Cells on common columns, or a function that
             returns an iterator of them. Only one batch is in memory at a time; the fitted model knows all columns
             and the rows of the last batch, and others are folded in (:meth:`fold_in`).
-        y : ignored
+        y : values of pairs of ids in X, one for each: scikit-learn's X and y. X is then a table or list of pairs, or an
+            array with two columns, as in :meth:`predict`; y is ignored where X is anything else
         valid : cells on which to stop, none of them among X; the best state is kept. They are hidden from the pattern.
             Where ``factors="auto"``, they judge together with training cells that are set aside.
         hidden : cells known to be held out, none of them among X: neither observed nor missing
@@ -305,6 +309,7 @@ class CCPF(
             if not (options.solver == "minibatch" or isinstance(options.solver, Minibatch)):
                 raise ValueError("a stream of batches needs solver='minibatch'")
             return self._learn(lambda: train_stream(X, options, control), None, on_interrupt)
+        X = with_values(X, y)
         warm = self.warm_start and hasattr(self, "posterior_")
         cells = where.stored(self._read(X, first=not warm))
         judging, away = (self._held_out(name, part, cells) for name, part in (("valid", valid), ("hidden", hidden)))
