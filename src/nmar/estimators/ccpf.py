@@ -270,15 +270,16 @@ class CCPF(
             "fit"; one that returns True then stops the fit
         checkpoint : folder in which the run is kept, atomically, ``every`` so many sweeps and at the end
         every : sweeps between checkpoints
-        resume : go on from the newest good checkpoint of the same cells and options, to bit-identical results;
-            without one the fit starts anew
+        resume : go on from the newest good checkpoint, to bit-identical results. Without one the fit starts anew; one
+            of other cells or options is an error
         on_interrupt : what Ctrl-C does besides ending the fit: "raise" its KeyboardInterrupt, or "keep" quiet and
             return the model
         memory : a size such as "4GB" that the fit of a Dataset may need; if its factors need more, it is refused before
             it starts. What is read of the cells is a few blocks, however many there are
         executor : "dask" runs half sweeps on the Dask cluster of this process's client, to the same bits as here
         client : a ``dask.distributed.Client``, for another cluster
-        scratch : folder that this process can write to and all workers can read; by default in the Dataset's own
+        scratch : folder that this process can write to and all workers can read; by default in the Dataset's own, and
+            for cells in memory, where all workers are on this machine, a temporary one
 
         Notes
         -----
@@ -311,21 +312,23 @@ class CCPF(
             return self._learn(lambda: train_stream(X, options, control), None, on_interrupt)
         X = with_values(X, y)
         warm = self.warm_start and hasattr(self, "posterior_")
-        cells = where.stored(self._read(X, first=not warm))
-        judging, away = (self._held_out(name, part, cells) for name, part in (("valid", valid), ("hidden", hidden)))
-        if cells.in_memory and memory is not None:
+        given = self._read(X, first=not warm)
+        judging, away = (self._held_out(name, part, given) for name, part in (("valid", valid), ("hidden", hidden)))
+        if given.in_memory and not where.remote and memory is not None:
             raise ValueError(f"memory={memory!r} is for a Dataset; Cells are in memory already, so leave it out")
         if warm:
             where.check_here("a fit with warm_start=True", memory)
             self._check_warm(options, judging, checkpoint, callbacks)
-            return self._learn(*self._going_on(cells, options, () if away is None else (away,)), on_interrupt)
-        kept = open_checkpoint(checkpoint, every, resume, options, cells, judging, away)
+            return self._learn(*self._going_on(given, options, () if away is None else (away,)), on_interrupt)
+        with where.prepared(given) as (there, cells):
+            kept = open_checkpoint(checkpoint, every, resume, options, cells, judging, away)
 
-        def learn() -> Fitted:
-            with progress(self.verbose, options.stop.max_iter) as watch, where.running(cells, self.n_jobs) as place:
-                return train(cells, replace(options, executor=place), judging, away, watch, control, kept)
+            def learn() -> Fitted:
+                with progress(self.verbose, options.stop.max_iter) as watch, there.running(cells, self.n_jobs) as place:
+                    return train(cells, replace(options, executor=place), judging, away, watch, control, kept)
 
-        self._learn(learn, (cells, tuple(part for part in (judging, away) if part is not None)), on_interrupt)
+            lasting = cells if there is where else given  # files of a temporary folder are gone afterwards
+            self._learn(learn, (lasting, tuple(part for part in (judging, away) if part is not None)), on_interrupt)
         if self.stop_reason_ == "max_iter" and options.stop.tol > 0.0 and options.method is None:
             warnings.warn(
                 f"the bound still rose by more than tol={options.stop.tol:g} of itself after max_iter="
