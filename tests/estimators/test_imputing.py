@@ -6,7 +6,7 @@ from scipy.stats import kstest
 
 import nmar
 from nmar.estimators.imputing import bent
-from nmar.report.scoring import probability_integral
+from nmar.evaluate.scoring import probability_integral
 
 SETTINGS = {"factors": 2, "random_state": 0, "max_iter": 20, "n_jobs": 1}
 

@@ -35,8 +35,8 @@ def run(args: argparse.Namespace) -> int:
     import numpy as np
 
     from nmar.estimators.stored import training_cells
-    from nmar.report.gains import Judges
-    from nmar.report.notes import ERROR
+    from nmar.evaluate.gains import Judges
+    from nmar.evaluate.notes import ERROR
 
     check_output(args.output, table=True)
     check_streams(args.json, {"--output": args.output})

@@ -45,11 +45,13 @@ class NestedParameters(BaseEstimator):
 
         Parameters
         ----------
-        **params : new values by name
+        **params : object
+            New values by name.
 
         Returns
         -------
-        self
+        object
+            The estimator itself.
 
         Examples
         --------

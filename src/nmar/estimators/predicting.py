@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from nmar.data.pairs import Pairs, pairs_of
 from nmar.estimators.asking import Target, Unknown
-from nmar.posterior.posterior import Posterior, known_or_described
+from nmar.posterior.places import line_places
+from nmar.posterior.posterior import Posterior
 
 Array = NDArray[Any]
 
@@ -75,7 +76,7 @@ class Predicting:
 
 def _warn_of_unknown(known: Posterior, pairs: Pairs) -> None:
     """Say how many pairs have an id that training has not seen and that has no covariates."""
-    away = [known_or_described(known, axis, ids, "prior")[0] < 0 for axis, ids in enumerate(pairs)]
+    away = [line_places(known, axis, ids, "prior")[0] < 0 for axis, ids in enumerate(pairs)]
     count = int(np.count_nonzero(away[0] | away[1]))
     if count:
         axis = 0 if away[0].any() else 1

@@ -16,7 +16,7 @@ from nmar.data.compact import compact
 from nmar.data.compressed import Compressed, index_dtype
 from nmar.data.covariates import CovariateTable
 from nmar.data.structure import check_structure
-from nmar.fit.search.choose import Choice
+from nmar.fit.result import Choice
 from nmar.posterior.posterior import Posterior
 from nmar.posterior.store import save as save_record
 
@@ -29,6 +29,8 @@ class Stored:
     """Saving."""
 
     get_params: Callable[..., dict[str, Any]]
+    _seen: Cells | None
+    _hidden: tuple[Cells, ...]
     _fitted: Callable[[], Posterior]
 
     def save(self, path: str | os.PathLike[str], seen: bool = False) -> None:
@@ -36,7 +38,8 @@ class Stored:
 
         Parameters
         ----------
-        path : file; folders that are not there are made
+        path : str or path-like
+            File to write. Missing folders are made.
         seen : bool
             Keep the training cells too, so that the loaded model leaves them out of recommendations
             (``recommend``), goes on learning (``partial_fit``) and tells known rows of a matrix from others
@@ -68,15 +71,15 @@ class Stored:
             more["feature_names_in_"] = tuple(str(name) for name in has["feature_names_in_"])
         if "choices_" in has:
             more["choices_"] = tuple(tuple(getattr(one, f.name) for f in fields(one)) for one in has["choices_"])
-        if "_seen" in has and has["_seen"].in_memory:
-            more["_seen_digest"] = digest_of(has["_seen"])
+        if self._seen is not None and self._seen.in_memory:
+            more["_seen_digest"] = digest_of(self._seen)
         elif "_seen_digest" in has:
             more["_seen_digest"] = has["_seen_digest"]
         if seen:
-            if "_seen" not in has:
+            if self._seen is None:
                 raise ValueError("seen=True: this model does not hold its training cells (loaded, or from a stream)")
-            more["_seen"] = _cells_to_tuple(has["_seen"])
-            more["_hidden"] = tuple(_cells_to_tuple(part) for part in has.get("_hidden", ()))
+            more["_seen"] = _cells_to_tuple(self._seen)
+            more["_hidden"] = tuple(_cells_to_tuple(part) for part in self._hidden)
         return more
 
 
@@ -95,7 +98,7 @@ def training_cells(model: Any, cells: Cells) -> int:
     """
     known = model.posterior_
     there = cells.align(known.rows, known.cols, unknown="drop")
-    if hasattr(model, "_seen"):
+    if model._seen is not None:
         seen = model._seen.align(known.rows, known.cols)
         return int(np.count_nonzero(seen.contains(*there.positions())))
     same = getattr(model, "_seen_digest", None) == digest_of(there)

@@ -80,3 +80,18 @@ def _number(text: str, name: str, where: str) -> float:
         return float(text)
     except ValueError:
         raise ValueError(f"{where}: {name}={text!r} is not a number") from None
+
+
+# --- labels -------------------------------------------------------------------------------------------------
+
+
+def label(one: Linkage) -> str:
+    """A short name: "free", "linear(c=0.3)", "free+shift", "free, s = 8"."""
+    c = getattr(one, "c", None)
+    fixed = f"(c={c:g})" if c is not None else ""
+    return f"{one.name}{fixed}" + (f"+{one.mean}" if one.mean else "") + thinned_by(one)
+
+
+def thinned_by(one: Linkage) -> str:
+    """ ", s = 8", or nothing where counts are not thinned."""
+    return "" if one.events == 1.0 else f", s = {one.events:.2g}"
