@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names are i
     from nmar.estimators.annotate import to_arviz as to_arviz
     from nmar.estimators.ccpf import CCPF as CCPF
     from nmar.estimators.ccpf import load as load
+    from nmar.estimators.complete import complete as complete
     from nmar.evaluate import metrics as metrics
     from nmar.evaluate.check import check as check
     from nmar.evaluate.compare import compare as compare
@@ -76,6 +77,7 @@ _PUBLIC = {
     "Minibatch": "nmar.fit.solvers.schedule",
     "Entrywise": "nmar.fit.solvers.entrywise",
     "load": "nmar.estimators.ccpf",
+    "complete": "nmar.estimators.complete",
     "store_factors": "nmar.estimators.annotate",
     "to_arviz": "nmar.estimators.annotate",
     "register": "nmar.fit.checkpoint",  # by then all records of the library are registered themselves

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import json
 import os
 import sys
 from pathlib import Path
@@ -91,6 +92,25 @@ def test_usual_names_need_no_options(train: Path, model: str, tmp_path: Path, ca
     assert (tmp_path / "b.csv").read_text().startswith("user,item,mean,std,")
 
 
+def test_wide_files(train: Path, tmp_path: Path, capsys) -> None:
+    pandas = pytest.importorskip("pandas")
+    cells = nmar.read(train)
+    long = cells.to_frame("who", "what", "much")
+    wide, path = tmp_path / "wide.csv", str(tmp_path / "m.nmar")
+    long.pivot(index="who", columns="what", values="much").to_csv(wide)
+    short = ["--data", "effects", "--factors", "2", "--max-iter", "2", "--quiet"]
+    assert main(["fit", str(wide), "--wide", "--index", "who", "-o", path, *short]) == 0
+    model = nmar.load(path)
+    assert model.posterior_.rows.name == "who" and model.posterior_.rows.ids.tolist() == cells.row_ids.tolist()
+    assert main(["evaluate", path, str(wide), "--wide", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cells"] == len(cells)
+    assert main(["fit", str(wide), "--index", "who", "-o", path, *short]) == 2
+    assert "--index 'who' is the column of row ids in a wide table; pass --wide" in capsys.readouterr().err
+    assert main(["convert", "movielens", str(tmp_path / "a.csv"), "--wide"]) == 2
+    assert "--wide: 'movielens' is a data set by name" in capsys.readouterr().err
+    assert pandas.read_csv(wide).shape == (cells.shape[0], cells.shape[1] + 1)
+
+
 def test_queries(train: Path, tmp_path: Path, capsys) -> None:
     duckdb = pytest.importorskip("duckdb")
     everything = nmar.read(train, "user", "item", "stars")
@@ -132,6 +152,7 @@ def locked(tmp_path: Path) -> str:
         ["simulate", "-o", "{out}.csv"],
         ["predict", "{model}", "{train}", "-o", "{folder}/a.xlsx"],
         ["fit", "{train}", "-o", "{folder}"],
+        ["fit", "{train}", "-o", "{folder}/new/m.nmar"],
         ["fit", "{train}", "-o", "-"],
     ],
 )
@@ -147,6 +168,33 @@ def test_outputs_are_checked_before_the_work(arguments, train: Path, model: str,
     shown = capsys.readouterr().err
     assert "error: " in shown and "the work" not in shown
     assert {"--output", "--csv", "OUT"} & set(shown.split())
+
+
+def test_json_writes_no_report(train: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    quick = ["--data", "effects", "--linkage", "linear", "--no-taste", "--no-two-stage", "--no-control", "--factors"]
+    short = [*quick, "2", "--seeds", "1", "--max-iter", "2", "--quiet"]
+    assert main(["compare", str(train), "--json", *short]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] and not list(tmp_path.glob("*.html"))
+    assert main(["compare", str(train), "--json", "-o", "r.html", *short]) == 0
+    assert [path.name for path in tmp_path.glob("*.html")] == ["r.html"]
+
+
+@pytest.mark.parametrize("kept", [[], ["--keep-seen"]])
+def test_training_cells_are_told(kept, train: Path, tmp_path: Path, capsys) -> None:
+    path, other = str(tmp_path / "m.nmar"), tmp_path / "other.csv"
+    lines = train.read_text().splitlines()
+    short = ["--data", "effects", "--factors", "2", "--max-iter", "2", "--quiet"]
+    assert main(["fit", str(train), "-o", path, *kept, *short]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", path, str(train), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert "324 of these 324 cells are training cells" in shown.err
+    assert json.loads(shown.out)["training_cells"] == 324
+    other.write_text("\n".join(lines[:30]) + "\n")
+    assert main(["evaluate", path, str(other), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found.get("training_cells") == (29 if kept else None)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write everywhere")

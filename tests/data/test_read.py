@@ -433,3 +433,51 @@ def test_usual_names_among_more_columns(tmp_path):
     file.write_text("timestamp,movieId,userId,rating\n9,1,7,3.5\n8,2,7,4\n")
     cells = read(file)
     assert cells.row_ids.tolist() == [7] and cells.col_ids.tolist() == [1, 2] and cells.values.tolist() == [3.5, 4.0]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv.gz", ".parquet"])
+@pytest.mark.parametrize("index", [None, "who"])
+def test_wide_tables(tmp_path, ending, index):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1.0, None], "who": ["x", "y"], "b": [2.5, 3.0]})
+    frame = frame if index else frame[["who", "a", "b"]]
+    file = tmp_path / f"table{ending}"
+    if ending == ".parquet":
+        frame.to_parquet(file)
+    else:
+        frame.to_csv(file, sep="," if ending == ".csv" else "\t", index=False)
+    if ending == ".parquet" and index is None:
+        with pytest.raises(ValueError, match="the column 'who' does not hold numbers"):
+            read(file, wide=True)
+        return
+    cells = read(file, wide=True, index=index)
+    assert cells.row_ids.tolist() == ["x", "y"] and cells.col_ids.tolist() == ["a", "b"]
+    assert cells.values.tolist() == [1.0, 2.5, 3.0]
+
+
+def test_wide_tables_with_an_index_without_a_name(tmp_path):
+    file = tmp_path / "table.csv"
+    file.write_text(",a,b\n7,1,NA\n9,2,nan\n")
+    cells = read(file, wide=True)
+    assert cells.row_ids.tolist() == [7, 9] and cells.values.tolist() == [1.0, 2.0] and cells.shape == (2, 2)
+    file.write_text("1;2\n3;\n")
+    cells = read(file, wide=True, delimiter=";", header=False)
+    assert cells.row_ids.tolist() == [0, 1] and cells.values.tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "told"),
+    [
+        ("a,b\n1,2\n", {"wide": False, "index": "a"}, "index='a' is the column of row ids in a wide table; pass wide"),
+        ("a,b\n1,2\n", {"row": "a"}, "row='a' is for tables with one line per cell; leave it out with wide=True"),
+        ("a,b\n1,2\n", {"index": "who"}, r"index='who' is not a column of .*; available: \['a', 'b'\]"),
+        ("a;b\n1;2\n", {}, "has 1 columns and 1 rows; check the delimiter"),
+        ("a,b\n1,2\n3\n", {}, "row 2 has 1 fields, and there are 2 columns"),
+        ("a,b\n1,red\n", {}, "the column 'b' does not hold numbers .*'red'"),
+    ],
+)
+def test_wide_tables_that_cannot_be_read(tmp_path, text, options, told):
+    file = tmp_path / "table.csv"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=told):
+        read(file, **{"wide": True, **options})

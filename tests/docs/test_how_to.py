@@ -46,6 +46,18 @@ def test_imputation():
     assert names["checked"].verdict
 
 
+def test_predictions_and_cross_validation():
+    names = run("how-to/predict-and-cross-validate.md")
+    np.testing.assert_array_equal(names["same"], names["mean"])
+    for one in (names["error"], names["by_name"], names["search"].cv_results_["mean_test_score"]):
+        assert np.isfinite(one).all()
+    assert np.all(np.abs(names["error"].mean() - names["by_name"].mean()) < 0.2 * np.abs(names["error"].mean()))
+    assert names["best"].best_params_ == {"data__rank": 2}
+    filled, wide = names["filled"], names["wide"]
+    assert filled.index.name == "user_id" and filled.columns.name == "item_id" and not filled.isna().any().any()
+    assert filled.where(wide.notna()).equals(wide)
+
+
 def test_a_data_model_of_ones_own(tmp_path):
     names = run("how-to/write-a-data-model.md")
     rng = np.random.default_rng(0)

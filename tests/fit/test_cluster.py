@@ -171,9 +171,18 @@ def test_dask_dataframes_in_and_out(nearby, tmp_path):
     np.testing.assert_array_equal(series.to_numpy(), here.predict_entries(asked["user"], asked["item"]))
 
 
-def test_cells_in_memory_need_a_folder(nearby):
-    with pytest.raises(ValueError, match="scratch="):
-        model("both").fit(cells_for("both"), client=nearby)
+def test_cells_in_memory_need_no_folder_on_one_machine(nearby, tmp_path, monkeypatch):
+    cells = cells_for("both")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    there = model("both").fit(cells, client=nearby)
+    assert same_fit(model("both").fit(cells), there)
+    assert there._seen is cells and not list(tmp_path.iterdir())
+    monkeypatch.setattr("nmar.estimators.where.on_one_machine", lambda client: False)
+    with pytest.raises(ValueError, match=r"several machines reads cells from files: pass nmar\.Dataset, or scratch="):
+        model("both").fit(cells, client=nearby)
+
+
+def test_other_executors_are_refused(nearby):
     with pytest.raises(ValueError, match="executor='ray'"):
         model("both").fit(cells_for("both"), executor="ray")
 

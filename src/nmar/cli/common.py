@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 # Of files alone.
-FILE_OPTIONS = ("row", "col", "value", "weight", "duplicates", "layer", "delimiter", "no_header", "text_ids")
+FILE_OPTIONS = ("row", "col", "value", "weight", "duplicates", "layer", "delimiter", "no_header", "text_ids",
+                "wide", "index")  # fmt: skip
 
 
 def out(text: str) -> None:
@@ -55,6 +56,9 @@ def table_arguments(parser: argparse.ArgumentParser, value: bool = True) -> None
         group.add_argument("--sql", metavar="QUERY", help="cells of DATA by a query (duckdb): SELECT … FROM data …")
         group.add_argument("--layer", help="layer of an h5ad file; default: X")
         written = "ids of a text table as they are written: 007 and 7 are two ids; default: numbers where possible"
+        wide = "one line for each row of the matrix, one column for each of its columns; empty fields are missing"
+        group.add_argument("--wide", action="store_true", help=wide)
+        group.add_argument("--index", metavar="COLUMN", help="of a wide table: column with the row ids")
         group.add_argument("--text-ids", action="store_true", help=written)
     group.add_argument("--delimiter", help="of a text table; default: comma for csv, tab for tsv and txt")
     group.add_argument("--no-header", action="store_true", help="the first line is data; columns are 0, 1, 2 …")
@@ -125,11 +129,15 @@ def read_cells(
         "text_ids": text_ids or args.text_ids,
         "weight": getattr(args, "weight", None),
         "layer": getattr(args, "layer", None),
+        "wide": args.wide,
+        "index": args.index,
     }
     with named(path) as file:
         if query is not None:
             from nmar.data.sql import read_sql
 
+            if args.wide or args.index:
+                raise ValueError("--wide and --index: of a query, its SQL says what cells are; leave them out")
             if args.text_ids:
                 raise ValueError("--text-ids: of a query, its SQL says what ids are; leave it out, and cast them there")
             return read_sql(query, file, args.row, args.col, args.value, args.duplicates, args.weight)
@@ -146,7 +154,7 @@ def used_by(*paths: str | None) -> tuple[str, ...]:
 def _refuse_options(name: str, args: argparse.Namespace, query: str | None, used: tuple[str, ...]) -> None:
     """Raise if options of files were given for a data set by name, where they would be ignored."""
     asked = {one: getattr(args, one, None) for one in (*FILE_OPTIONS, "time") if one not in used} | {"sql": query}
-    usual = {"duplicates": "error", "no_header": False, "text_ids": False}
+    usual = {"duplicates": "error", "no_header": False, "text_ids": False, "wide": False}
     given = [
         f"--{one.replace('_', '-')}" + ("" if value is True else f" {value!r}")
         for one, value in asked.items()

@@ -34,7 +34,7 @@ SETTINGS = ("factors", "max_iter", "tol", "backend", "n_jobs", "random_state")
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.add_argument("data_file", metavar="DATA", help="a file of cells, or the name of a data set: movielens")
-    parser.add_argument("-o", "--output", default="report.html", help="the report (report.html)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the report (report.html; none with --json)")
     parser.add_argument("--csv", metavar="FILE", help="write the table too (csv, tsv, parquet)")
     parser.add_argument(
         "--data", action="append", metavar="MODEL", help=f"{DATA_HELP}; may be repeated (factorization:10)"
@@ -62,7 +62,8 @@ def run(args: argparse.Namespace) -> int:
     """Fit, print, write."""
     models = [parse_data(text) for text in args.data or ["factorization:10"]]
     linkages = [parse_linkage(text) for text in args.linkage] if args.linkage else None
-    check_output(args.output)
+    page = args.output or (None if args.json else "report.html")
+    check_output(page)
     check_output(args.csv, "--csv", table=True)
     check_streams(args.json, {"--output": args.output, "--csv": args.csv})
     used = used_by(args.data_file, args.test_file)
@@ -92,14 +93,15 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.json:
         out(_json(result))
-    elif "-" not in (args.output, args.csv):
+    elif "-" not in (page, args.csv):
         out(result.text(color=sys.stdout.isatty()))
         out("")
         out(wrapped(result.verdict))
-    write_page(args.output, comparison_page(result))
+    if page is not None:
+        write_page(page, comparison_page(result))
     if args.csv:
         _write_table(args.csv, result)
-    note(f"wrote {args.output}")
+    note(f"wrote {' and '.join(path for path in (page, args.csv) if path)}" if page or args.csv else "wrote no report")
     return 0
 
 

@@ -10,6 +10,7 @@ from nmar.fit.parameters import PARAMETERS
 SAID = {
     "header=False": "--no-header",
     "text_ids=True": "--text-ids",
+    "wide=True": "--wide",
     "exclude_seen=True": "leaving out seen columns",
     "warm_start=True": "--resume from a --checkpoint",
     "(fold_in)": "in Python (fold_in)",

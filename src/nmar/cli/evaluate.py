@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from nmar.cli.common import model_arguments, out, read_known, read_model
+from nmar.cli.common import model_arguments, note, out, read_known, read_model
 from nmar.cli.common import table_arguments as table
 from nmar.cli.files import check_output, check_streams, write_table
 
@@ -34,6 +34,7 @@ def run(args: argparse.Namespace) -> int:
     """Load, score, print."""
     import numpy as np
 
+    from nmar.estimators.stored import training_cells
     from nmar.evaluate.gains import Judges
     from nmar.evaluate.notes import ERROR
 
@@ -56,6 +57,10 @@ def run(args: argparse.Namespace) -> int:
         "plugin": float(np.average(plugin, weights=weights)),
         "rmse": float(np.sqrt(np.average((np.asarray(cells.values) - mean) ** 2, weights=weights))),
     }
+    common = training_cells(model, cells)
+    if common:
+        found["training_cells"] = common
+        note(f"{common:,} of these {len(cells):,} cells are training cells, which a model fits better than new ones")
     if args.output != "-":
         _print(found, args.json)
     if args.output:

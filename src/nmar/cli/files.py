@@ -74,15 +74,10 @@ def check_streams(json: bool, outputs: Mapping[str, str | None]) -> None:
 
 
 def check_model_output(path: str) -> None:
-    """The same for a model file, which is no text and whose folders are made."""
+    """The same for a model file, which is no text."""
     if path == STREAM:
         raise ValueError("--output -: a model file is no text; name a file")
-    file = Path(path)
-    folder = next(one for one in (*file.absolute().parents,) if one.exists())
-    if file.is_dir() or not folder.is_dir():
-        taken = str(file if file.is_dir() else folder)
-        raise IsADirectoryError(f"--output {path!r}: {taken!r} exists and is no place for a file; name another path")
-    _check_folder(folder, f"--output {path!r}")
+    check_output(path)
 
 
 def _check_folder(folder: Path, what: str) -> None:

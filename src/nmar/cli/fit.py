@@ -46,7 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep-seen", action="store_true", help="keep the training cells in the model file")
     parser.add_argument("--checkpoint", metavar="FOLDER", help="keep the run in a folder while it goes on")
     parser.add_argument("--every", type=int, default=10, metavar="N", help="sweeps between checkpoints (10)")
-    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint of the same cells")
+    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in FOLDER")
     parser.add_argument("--json", action="store_true", help="what came of it as one JSON object on standard output")
     setting_arguments(parser, SETTINGS)
     quiet_argument(parser)

@@ -416,8 +416,14 @@ class Cells(Constructors):
         [1.0, 3.0]
         """
         mask = np.zeros(len(self), np.bool_)
-        chosen = places[0] if isinstance(places, tuple) else places  # scikit-learn asks for cells[places, ...]
-        mask[np.asarray(chosen)] = True
+        chosen = np.asarray(places[0] if isinstance(places, tuple) else places)  # scikit-learn: cells[places, ...]
+        rows = self.shape[0]
+        if isinstance(places, tuple) and rows / 2 < len(chosen) < rows < len(self) and chosen.max() == rows - 1:
+            raise ValueError(
+                f"these are positions of {rows} rows, but the entries of Cells are their {len(self):,} cells; pass"
+                " cv=nmar.EntryKFold(5), which divides cells"
+            )
+        mask[chosen] = True
         return self.select(mask)
 
     def select(self, mask: ArrayLike) -> Cells:

@@ -176,6 +176,31 @@ def _axis(ids: Any, what: str) -> Axis:
         raise ValueError(f"{what}: {error}") from None
 
 
+def rebuilt(X: Any, numbers: NDArray[np.float64], changed: NDArray[np.bool_], index: str | None = None) -> Any:
+    """A copy of a table, an array or AnnData, with the columns of ``numbers`` that have a changed cell."""
+    kind = library(X)
+    if not is_frame(X):
+        if kind != "anndata":
+            return numbers
+        found = X.copy()
+        found.X = numbers
+        return found
+    found = X.copy() if kind == "pandas" else _eager(X)
+    names = column_names(found)
+    places = [place for place, name in enumerate(names) if name != index]
+    for column in np.flatnonzero(changed.any(axis=0)):
+        place, values = places[column], numbers[:, column].copy()
+        if kind == "pandas":
+            found.isetitem(place, values)
+        elif kind == "polars":
+            found = found.with_columns(type(found.to_series(place))(names[place], values))
+        else:
+            import pyarrow
+
+            found = found.set_column(place, names[place], pyarrow.array(values))
+    return found
+
+
 # --- AnnData and torch ----------------------------------------------------------------------------------------
 
 

@@ -24,6 +24,7 @@ from nmar.data.build import Duplicates, check_duplicates_policy
 from nmar.data.cells import Cells
 from nmar.data.structure import check_structure
 from nmar.data.tables import COMPRESSIONS, Wanted, open_bytes, read_parquet, read_text, write_frame
+from nmar.data.wide import read_wide_parquet, read_wide_text
 
 __all__ = ["read", "write_frame"]
 
@@ -46,6 +47,8 @@ def read(
     text_ids: bool = False,
     weight: str | None = None,
     layer: str | None = None,
+    wide: bool = False,
+    index: str | None = None,
 ) -> Cells:
     """Read observed cells from a file.
 
@@ -73,6 +76,12 @@ def read(
         Column that says how often each cell counts among the values (:meth:`Cells.with_weights`).
     layer : str, optional
         Layer of an h5ad file; by default X.
+    wide : bool
+        True if a table has one line for each row of the matrix and one column for each of its columns. Empty fields
+        are missing.
+    index : str, optional
+        Of a wide table the column with the row ids; by default a first column that has no numbers or no name, else
+        rows are counted.
 
     Returns
     -------
@@ -98,17 +107,38 @@ def read(
     wanted = Wanted(row, col, value, weight)
     if layer is not None and kind != ".h5ad":
         raise ValueError(f"layer={layer!r}: only h5ad files have layers, not {kind[1:]}; leave it out")
+    if wide or index is not None:
+        return _read_wide(file, kind, wanted, (delimiter, header, text_ids), index if wide else _no_index(index))
     if kind in MATRICES:
         return _read_matrix(file, kind, wanted, duplicates, layer)
     if kind in PARQUETS:
         columns, names = read_parquet(file, wanted)
     else:
-        separator = delimiter or ("," if kind == ".csv" else "\t")
-        columns, names = read_text(file, wanted, separator, header, text_ids)
+        columns, names = read_text(file, wanted, _separator(kind, delimiter), header, text_ids)
     if len(columns[names[0]]) == 0:
         raise ValueError(f"path={str(file)!r} has columns but no lines (empty input); at least one is needed")
     row, col, value = names[:3]
     return Cells.from_frame(columns, row, col, value, duplicates, weight=weight)
+
+
+def _separator(kind: str, delimiter: str | None) -> str:
+    return delimiter or ("," if kind == ".csv" else "\t")
+
+
+def _no_index(index: str | None) -> str | None:
+    raise ValueError(f"index={index!r} is the column of row ids in a wide table; pass wide=True, or leave it out")
+
+
+def _read_wide(file: Path, kind: str, wanted: Wanted, form: tuple[str | None, bool, bool], index: str | None) -> Cells:
+    """A wide table; ``form`` is the delimiter, whether there is a header, and whether ids stay texts."""
+    for argument, name in wanted.given().items():
+        raise ValueError(f"{argument}={name!r} is for tables with one line per cell; leave it out with wide=True")
+    if kind in MATRICES:
+        raise ValueError(f"wide=True is for tables; a {kind[1:]} file holds a matrix by itself, so leave it out")
+    if kind in PARQUETS:
+        return Cells.from_matrix(read_wide_parquet(file, index))
+    delimiter, header, text_ids = form
+    return Cells.from_matrix(read_wide_text(file, index, _separator(kind, delimiter), header, text_ids))
 
 
 def _kind(file: Path) -> str:

@@ -290,7 +290,7 @@ def _parse_plain(
                 )
             for column, place in zip(columns, places, strict=True):
                 column.append(line[place])
-    found = {name: _infer(column, name in texts) for name, column in zip(names, columns, strict=True)}
+    found = {name: infer(column, name in texts) for name, column in zip(names, columns, strict=True)}
     for name, column in zip(names[:2], columns, strict=False):
         if found[name].dtype != object:
             kind = int if found[name].dtype.kind == "i" else float
@@ -298,7 +298,8 @@ def _parse_plain(
     return found
 
 
-def _infer(column: list[str], as_text: bool) -> NDArray[Any]:
+def infer(column: list[str], as_text: bool) -> NDArray[Any]:
+    """A column of text as whole numbers, numbers or texts, the first that fits."""
     for kind in () if as_text else (np.int64, np.float64):
         try:
             return np.array([kind(entry) if entry else np.nan for entry in column], dtype=kind)

@@ -15,6 +15,7 @@ from nmar.data import outside
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
 from nmar.data.dataset import Dataset
+from nmar.data.pairs import pairs_of, with_values
 from nmar.data.seeds import check_seed
 from nmar.fit.executor import threads
 from nmar.models.arguments import check_choice, check_count
@@ -182,7 +183,7 @@ class Asking:
         """Where questions about cells on disk are answered."""
         return threads(self.n_jobs)
 
-    def score(self, X: Any, y: None = None) -> float:
+    def score(self, X: Any, y: Any = None) -> float:
         """Mean predictive log likelihood per observed cell.
 
         Parameters
@@ -192,8 +193,8 @@ class Asking:
             columns, by id. A matrix has the rows of the fit or other ones. The cells of each other row are split into
             two halves at random, and each half is predicted from the other.
             The ids of a pandas table are its index, those of AnnData its ``obs_names``.
-        y : ignored
-            Not used; scikit-learn passes it.
+        y : array-like or None, default=None
+            Values of pairs of ids in X, as in :meth:`fit`. Ids that training has not seen have the prior's density.
 
         Returns
         -------
@@ -208,7 +209,9 @@ class Asking:
         >>> model.score(cells) == model.log_likelihood(cells)
         True
         """
-        cells = self._read(X)
+        cells = self._read(with_values(X, y))
+        if y is not None and not isinstance(X, Cells) and pairs_of(X) is not None:
+            return float(self.log_likelihood(cells, unknown="prior"))
         if cells is X or outside.is_long(X):
             return self.log_likelihood(cells)
         if not self._other_rows(cells):

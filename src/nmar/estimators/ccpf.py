@@ -16,12 +16,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nmar.data.cells import Cells
 from nmar.data.dataset import Dataset
+from nmar.data.pairs import with_values
 from nmar.data.split import refuse_overlap, without
 from nmar.estimators.asking import Asking, as_cells
 from nmar.estimators.hooks import CallbackSupport, sweep_hooks, with_callbacks
 from nmar.estimators.imputing import Imputing
 from nmar.estimators.learned import Learned
 from nmar.estimators.nested import NestedParameters
+from nmar.estimators.predicting import Predicting
 from nmar.estimators.ranking import Ranking
 from nmar.estimators.shown import Shown
 from nmar.estimators.stored import Stored, restore
@@ -55,6 +57,7 @@ class CCPF(
     CallbackSupport,
     Learned,
     Asking,
+    Predicting,
     Imputing,
     Ranking,
     Shown,
@@ -258,7 +261,7 @@ class CCPF(
     def fit(
         self,
         X: Any,
-        y: None = None,
+        y: Any = None,
         *,
         valid: Any = None,
         hidden: Any = None,
@@ -286,8 +289,9 @@ class CCPF(
             With ``solver="minibatch"`` also a stream: an iterable of Cells on common columns, or a function that
             returns an iterator of them. Only one batch is in memory at a time; the fitted model knows all columns
             and the rows of the last batch, and others are folded in (:meth:`fold_in`).
-        y : None, default=None
-            Not used; scikit-learn passes it.
+        y : array-like or None, default=None
+            Values of pairs of ids, one for each, where X is a table or list of pairs or an array with two columns, as
+            in :meth:`predict`: scikit-learn's X and y. Not used for any other X.
         valid : Cells or array-like or None, default=None
             Cells on which to stop, none of them among X. The best state is kept. They are hidden from the pattern.
             Where ``factors="auto"``, they judge together with training cells that are set aside.
@@ -302,8 +306,8 @@ class CCPF(
         every : int, default=10
             Sweeps between checkpoints.
         resume : bool, default=False
-            Whether to go on from the newest good checkpoint of the same cells and options, to bit-identical results.
-            Without one the fit starts anew.
+            Whether to go on from the newest good checkpoint, to bit-identical results. Without one the fit starts anew;
+            one of other cells or options is an error.
         on_interrupt : {"raise", "keep"}, default="raise"
             What Ctrl-C does after it has ended the fit: raise KeyboardInterrupt, or return the model.
         memory : int, str or None, default=None
@@ -314,7 +318,8 @@ class CCPF(
         client : distributed.Client or None, default=None
             Client of another cluster.
         scratch : str, path-like or None, default=None
-            Folder that this process can write to and all workers can read. Default: inside the Dataset's own.
+            Folder that this process can write to and all workers can read. Default: inside the Dataset's own, and a
+            temporary one for cells in memory where all workers are on this machine.
 
         Returns
         -------
@@ -352,23 +357,26 @@ class CCPF(
             with self._keeping(None, on_interrupt) as keep:
                 keep(train_stream(X, options, control))
             return self
+        X = with_values(X, y)
         warm = self.warm_start and hasattr(self, "posterior_")
-        cells = where.stored(self._read(X, first=not warm))
-        judging, away = (self._held_out(name, part, cells) for name, part in (("valid", valid), ("hidden", hidden)))
-        if cells.in_memory and memory is not None:
+        given = self._read(X, first=not warm)
+        judging, away = (self._held_out(name, part, given) for name, part in (("valid", valid), ("hidden", hidden)))
+        if given.in_memory and not where.remote and memory is not None:
             raise ValueError(f"memory={memory!r} is for a Dataset; Cells are in memory already, so leave it out")
         if warm:
             where.check_here("a fit with warm_start=True", memory)
             self._check_warm(options, judging, checkpoint, callbacks)
-            return self._go_on(cells, options, () if away is None else (away,), on_interrupt)
-        kept = open_checkpoint(checkpoint, every, resume, options, cells, judging, away)
+            return self._go_on(given, options, () if away is None else (away,), on_interrupt)
         parts = tuple(part for part in (judging, away) if part is not None)
-        with (
-            self._keeping((cells, parts), on_interrupt) as keep,
-            progress(self.verbose, options.stop.max_iter) as watch,
-            where.running(cells, self.n_jobs) as place,
-        ):
-            keep(train(cells, replace(options, executor=place), judging, away, watch, control, kept))
+        with where.prepared(given) as (there, cells):
+            kept = open_checkpoint(checkpoint, every, resume, options, cells, judging, away)
+            lasting = cells if there is where else given  # files of a temporary folder are gone afterwards
+            with (
+                self._keeping((lasting, parts), on_interrupt) as keep,
+                progress(self.verbose, options.stop.max_iter) as watch,
+                there.running(cells, self.n_jobs) as place,
+            ):
+                keep(train(cells, replace(options, executor=place), judging, away, watch, control, kept))
         if self.stop_reason_ == "max_iter" and options.stop.tol > 0.0 and options.method is None:
             warnings.warn(
                 f"the bound still rose by more than tol={options.stop.tol:g} of itself after max_iter="

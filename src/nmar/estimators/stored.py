@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -70,12 +71,38 @@ class Stored:
             more["feature_names_in_"] = tuple(str(name) for name in has["feature_names_in_"])
         if "choices_" in has:
             more["choices_"] = tuple(tuple(getattr(one, f.name) for f in fields(one)) for one in has["choices_"])
+        if self._seen is not None and self._seen.in_memory:
+            more["_seen_digest"] = digest_of(self._seen)
+        elif "_seen_digest" in has:
+            more["_seen_digest"] = has["_seen_digest"]
         if seen:
             if self._seen is None:
                 raise ValueError("seen=True: this model does not hold its training cells (loaded, or from a stream)")
             more["_seen"] = _cells_to_tuple(self._seen)
             more["_hidden"] = tuple(_cells_to_tuple(part) for part in self._hidden)
         return more
+
+
+def digest_of(cells: Cells) -> str:
+    """A number by which the same cells are told, on the same axes, without holding any of them."""
+    digest = hashlib.sha256(np.array(cells.shape).tobytes())
+    for array in (*cells.positions(), cells.values):
+        digest.update(np.ascontiguousarray(array, np.float64 if array.dtype.kind == "f" else np.int64).tobytes())
+    return digest.hexdigest()
+
+
+def training_cells(model: Any, cells: Cells) -> int:
+    """How many of these cells the model was fitted to, as far as it can tell.
+
+    A model that does not hold its training cells knows them by a digest, and so all or none of them.
+    """
+    known = model.posterior_
+    there = cells.align(known.rows, known.cols, unknown="drop")
+    if model._seen is not None:
+        seen = model._seen.align(known.rows, known.cols)
+        return int(np.count_nonzero(seen.contains(*there.positions())))
+    same = getattr(model, "_seen_digest", None) == digest_of(there)
+    return len(there) if same else 0
 
 
 def restore(model: Any, record: Any, path: str | os.PathLike[str]) -> Any:

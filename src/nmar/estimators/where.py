@@ -6,13 +6,14 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from nmar.data.cells import Cells
 from nmar.data.dataset import Dataset
 from nmar.data.storage import Storage
-from nmar.fit.cluster import default_client, on_cluster
+from nmar.fit.cluster import default_client, on_cluster, on_one_machine
 from nmar.models.arguments import check_choice
 
 
@@ -50,15 +51,31 @@ class Where:
             told = "executor, client and scratch" if self.remote else f"memory={memory!r}"
             raise ValueError(f"{what} runs in this process, with what memory it needs; leave {told} out")
 
-    def stored(self, cells: Cells) -> Cells:
-        """The cells as a cluster can read them: those in memory are written to the scratch folder."""
+    @contextmanager
+    def prepared(self, cells: Cells) -> Iterator[tuple[Where, Cells]]:
+        """This place and the cells as it can read them.
+
+        A cluster reads files, and cells in memory are written to the scratch folder. Where there is none, and all
+        workers are on this machine, a temporary folder serves for as long as this lasts.
+        """
+        if not self.remote or not cells.in_memory or self.scratch is not None:
+            yield self, self._stored(cells)
+            return
+        client = default_client() if self.client is None else self.client
+        if not on_one_machine(client):
+            raise ValueError(
+                "a cluster of several machines reads cells from files: pass nmar.Dataset, or scratch='folder' that all"
+                " workers can read, and the cells are written there"
+            )
+        with TemporaryDirectory(prefix="nmar-") as folder:
+            here = replace(self, client=client, scratch=folder)
+            yield here, here._stored(cells)
+
+    def _stored(self, cells: Cells) -> Cells:
+        """Cells in memory as files in the scratch folder, for a cluster."""
         if not self.remote or not cells.in_memory:
             return cells
-        if self.scratch is None:
-            raise ValueError(
-                "a cluster reads cells from files: pass nmar.Dataset, or scratch='folder' that all workers can read,"
-                " and the cells are written there"
-            )
+        assert self.scratch is not None
         return Dataset.from_cells(cells, os.path.join(os.fspath(self.scratch), f"cells-{secrets.token_hex(4)}"))
 
     @contextmanager

@@ -17,7 +17,18 @@ from nmar.models.arguments import check_count
 
 Array = NDArray[Any]
 
-__all__ = ["auc", "average_precision", "coverage", "mae", "ndcg", "recall", "rmse"]
+__all__ = [
+    "auc",
+    "average_precision",
+    "coverage",
+    "log_density_scorer",
+    "mae",
+    "mae_scorer",
+    "ndcg",
+    "recall",
+    "rmse",
+    "rmse_scorer",
+]
 
 
 def rmse(value: ArrayLike, mean: ArrayLike, weight: ArrayLike | None = None) -> float:
@@ -221,6 +232,103 @@ def average_precision(
     hits, relevant = _hits(listed, rows, test, k, at_least)
     precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
     return float(((precision * hits).sum(axis=1) / np.minimum(relevant, k)).mean())
+
+
+def rmse_scorer(model: Any, X: Any, y: ArrayLike | None = None) -> float:
+    """Minus the root mean squared error of ``model.predict``, for ``scoring=`` of scikit-learn's searches.
+
+    Parameters
+    ----------
+    model : CCPF
+        Fitted model.
+    X : Cells, table or array-like
+        Held-out cells, which have values and perhaps weights, or pairs of ids.
+    y : array-like or None, default=None
+        Values of the pairs.
+
+    Returns
+    -------
+    float
+        Score of the held-out cells; higher is better.
+
+    Examples
+    --------
+    >>> import nmar
+    >>> from sklearn.model_selection import cross_val_score
+    >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+    >>> model = nmar.CCPF(nmar.Effects("rows"), factors=2, max_iter=5, random_state=0)
+    >>> folds = nmar.EntryKFold(3, random_state=0)
+    >>> bool((cross_val_score(model, cells, cv=folds, scoring=nmar.metrics.rmse_scorer) < 0).all())
+    True
+    """
+    value, weight = _held_out(X, y)
+    return -rmse(value, model.predict(X), weight)
+
+
+def mae_scorer(model: Any, X: Any, y: ArrayLike | None = None) -> float:
+    """Minus the mean absolute error of ``model.predict``, for ``scoring=`` of scikit-learn's searches.
+
+    Parameters
+    ----------
+    model : CCPF
+        Fitted model.
+    X : Cells, table or array-like
+        Held-out cells, which have values and perhaps weights, or pairs of ids.
+    y : array-like or None, default=None
+        Values of the pairs.
+
+    Returns
+    -------
+    float
+        Score of the held-out cells; higher is better.
+
+    Examples
+    --------
+    >>> import nmar
+    >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+    >>> model = nmar.CCPF(nmar.Effects("rows"), factors=2, max_iter=5, random_state=0).fit(cells)
+    >>> nmar.metrics.mae_scorer(model, cells) > nmar.metrics.rmse_scorer(model, cells)
+    True
+    """
+    value, weight = _held_out(X, y)
+    return -mae(value, model.predict(X), weight)
+
+
+def log_density_scorer(model: Any, X: Any, y: ArrayLike | None = None) -> float:
+    """Mean predictive log density in nats, which is ``model.score``, for ``scoring=`` of scikit-learn's searches.
+
+    Parameters
+    ----------
+    model : CCPF
+        Fitted model.
+    X : Cells, table or array-like
+        Held-out cells, which have values and perhaps weights, or pairs of ids.
+    y : array-like or None, default=None
+        Values of the pairs.
+
+    Returns
+    -------
+    float
+        Score of the held-out cells; higher is better.
+
+    Examples
+    --------
+    >>> import nmar
+    >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+    >>> model = nmar.CCPF(nmar.Effects("rows"), factors=2, max_iter=5, random_state=0).fit(cells)
+    >>> nmar.metrics.log_density_scorer(model, cells) == model.log_likelihood(cells)
+    True
+    """
+    return float(model.score(X, y))
+
+
+def _held_out(X: Any, y: ArrayLike | None) -> tuple[ArrayLike, Array | None]:
+    """Values to judge by, and their weights."""
+    if isinstance(X, Cells):
+        return X.values, X.weights
+    if y is None:
+        raise ValueError(f"X is a {type(X).__name__} without values; pass nmar.Cells, or pairs of ids and y")
+    return y, None
 
 
 def _mean(each: Array, weight: ArrayLike | None) -> float:

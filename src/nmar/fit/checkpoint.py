@@ -2,7 +2,7 @@
 
 A folder holds the two newest checkpoints, ``sweep-000010.nmar`` and so on. Each is a model file without pickle
 (posterior/store.py) that holds the whole run so far and a fingerprint of data and options. A file that is damaged
-or belongs to another fit is refused with the reason, and the one before it is used.
+is refused with the reason, and the one before it is used; one that belongs to another fit stops the fit.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Checkpoint:
             old.unlink(missing_ok=True)
 
     def read(self) -> Progress | None:
-        """The newest good checkpoint of this fit, or None; what is refused is said in the log."""
+        """The newest good checkpoint, or None; a damaged one is named in the log, one of another fit is an error."""
         for path in self.files():
             try:
                 fingerprint, progress = load(path, FORMAT, self.trusted)
@@ -93,8 +93,12 @@ class Checkpoint:
                 log.warning("checkpoint %s refused, it cannot be read: %s", path, error)
                 continue
             if fingerprint != self.fingerprint:
-                log.warning("checkpoint %s refused: it belongs to a fit of other cells or with other options", path)
-                continue
+                told, mine = (text.partition("-") for text in (str(fingerprint), self.fingerprint))
+                other = "other cells" if told[0] == mine[0] else "other options"
+                raise ValueError(
+                    f"checkpoint {str(path)!r} belongs to a fit with {other}; resume with the same ones, or give"
+                    " another folder"
+                )
             log.info("going on from %s", path)
             return progress
         return None
@@ -108,7 +112,7 @@ class Checkpoint:
 
 
 def fingerprint(options: Options, *parts: Cells | None) -> str:
-    """A digest of data and options; how long to run and where is not part of it, so that a fit can be prolonged."""
+    """Digests of options and of data; how long to run and where is not part of them, so that a fit can be prolonged."""
     digest = hashlib.sha256()
     seed = options.seed if isinstance(options.seed, int | np.integer | type(None)) else type(options.seed).__name__
     told = (options.linkage, options.factors, options.control, options.prior, options.starts,
@@ -117,6 +121,7 @@ def fingerprint(options: Options, *parts: Cells | None) -> str:
     for given in (options.data, options.pattern, options.propensity):
         digest.update(b"|")
         _digest_settings(digest, given)
+    told_of_options, digest = digest.hexdigest(), hashlib.sha256()
     for part in parts:
         digest.update(b"|")
         if isinstance(part, Dataset):
@@ -128,7 +133,7 @@ def fingerprint(options: Options, *parts: Cells | None) -> str:
             for ids in (part.rows, part.cols):
                 if ids.table is not None:
                     digest.update("\0".join(map(str, ids.table.tolist())).encode())
-    return digest.hexdigest()
+    return f"{told_of_options}-{digest.hexdigest()}"
 
 
 def _digest_settings(digest: Any, given: Any) -> None:

@@ -112,6 +112,16 @@ def grouped(count: int, threads: int) -> list[slice]:
     return found
 
 
+def on_one_machine(client: Any) -> bool:
+    """Whether the workers are where this process is, as far as their addresses tell."""
+    from distributed.comm import get_address_host
+    from distributed.utils import get_ip
+
+    here = {"127.0.0.1", "::1", "localhost", get_ip()}
+    found = list(client.nthreads())
+    return all(address.startswith("inproc:") or get_address_host(address) in here for address in found)
+
+
 class Cluster:
     """An executor on a Dask cluster.
 
@@ -132,7 +142,7 @@ class Cluster:
         self._wanted = versions()
         self._gone = False
         self._shared = SharedArrays()
-        self._maps = SharedArrays.possible() and self._on_one_machine()
+        self._maps = SharedArrays.possible() and on_one_machine(client)
 
     @property
     def room(self) -> Room | None:
@@ -180,15 +190,6 @@ class Cluster:
             return self.client.submit(run_parts, *sent, key=key, pure=False)
 
         return send
-
-    def _on_one_machine(self) -> bool:
-        """Whether the workers are where this process is, as far as their addresses tell."""
-        from distributed.comm import get_address_host
-        from distributed.utils import get_ip
-
-        here = {"127.0.0.1", "::1", "localhost", get_ip()}
-        found = list(self.client.nthreads())
-        return all(address.startswith("inproc:") or get_address_host(address) in here for address in found)
 
     def _collect(self, tasks: Tasks, groups: list[slice]) -> list[Any]:
         """Results of the parts of all tasks, in their order."""
