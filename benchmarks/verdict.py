@@ -30,8 +30,8 @@ import pyarrow.parquet as parquet
 import nmar
 from benchmarks.problems import PROBLEMS, folder, triplets
 from nmar import Cells, Factorization
-from nmar.report.gains import Judges
-from nmar.report.names import linkage_named
+from nmar.evaluate.gains import Judges
+from nmar.fit.names import linkage_named
 
 COMPLETE_ROWS = 600  # of a matrix without gaps: enough to show the effect, few enough to fit in seconds
 SHARES = (0.1, 0.3, 0.6)

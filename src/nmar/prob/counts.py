@@ -47,6 +47,11 @@ class CountPosterior:
     mean: Array
 
 
+def chance(rate: Any) -> Any:
+    """P(observed) at a rate, 1 − exp(−Λ)."""
+    return -np.expm1(-rate)
+
+
 def log_choices(count: Array, thinning: float) -> Array:
     """log(s^e − (s−1)^e) of counts e ≥ 1; 0 without thinning."""
     e = np.asarray(count, np.float64)
