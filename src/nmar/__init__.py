@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names are i
     from nmar.fit.simulate import simulate as simulate
     from nmar.fit.solvers.entrywise import Entrywise as Entrywise
     from nmar.fit.solvers.schedule import Minibatch as Minibatch
+    from nmar.models.mechanism import ByValue as ByValue
     from nmar.models.missingness import Pattern as Pattern
     from nmar.models.protocol import DataModel as DataModel
     from nmar.models.settings import Constant as Constant
@@ -62,6 +63,7 @@ _PUBLIC = {
     "Constant": "nmar.models.settings",
     "Regressor": "nmar.models.settings",
     "PatternOnly": "nmar.models.settings",
+    "ByValue": "nmar.models.mechanism",
     "Pattern": "nmar.models.missingness",
     "DataModel": "nmar.models.protocol",
     "Ignorable": "nmar.prob.linkage",

@@ -24,6 +24,7 @@ from nmar.posterior.streamed import Scored, mean_log_density
 
 Array = NDArray[Any]
 Target = Literal["observed", "all"] | None
+Given = Literal["observed", "missing"] | None
 
 __all__ = ["Asking", "Unknown", "as_cells"]
 
@@ -56,22 +57,37 @@ class Asking:
         return self.posterior_
 
     def _positions(
-        self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown, target: Target = None, values: bool = True
+        self,
+        rows: ArrayLike,
+        cols: ArrayLike,
+        unknown: Unknown,
+        target: Target = None,
+        values: bool = True,
+        given: Given = "observed",
     ) -> Places:
-        found = pair_places(self._about(target), rows, cols, unknown, values)
+        found = pair_places(self._about(target, given), rows, cols, unknown, values)
         if len(found.row) != len(found.col):
             raise ValueError(
                 f"rows has length {len(found.row)} and cols {len(found.col)}; give one id of each per entry"
             )
         return found
 
-    def _about(self, target: Target) -> ask.Posterior:
-        """The posterior for questions about observed cells or about all; None: what it was fitted for."""
+    def _about(self, target: Target, given: Given = "observed") -> ask.Posterior:
+        """The posterior for questions about observed, missing or all cells; target None: what it was fitted for."""
         known = self._fitted()
-        if target is None:
-            return known
-        check_choice("target", target, ("observed", "all"))
-        return replace(known, law=replace(known.law, target=target))
+        if target is not None:
+            check_choice("target", target, ("observed", "all"))
+            known = replace(known, law=replace(known.law, target=target))
+        check_choice("given", given, ("observed", "missing", None))
+        if known.state.shared.mechanism is not None:
+            given = None if known.law.target == "all" else given
+            return replace(known, law=replace(known.law, given=given))
+        if given == "missing" and known.state.shared.linkage.couples and not known.law.separate:
+            raise ValueError(
+                f"given='missing': the linkage {known.state.shared.linkage.name!r} has no law of values that are not"
+                " observed; use given=None, or fit with linkage='ignorable' or mechanism='value'"
+            )
+        return known if given == "observed" else replace(known, law=replace(known.law, target="all"))
 
     def log_density(self, cells: Any, plugin: bool = False, unknown: Unknown = "error", target: Target = None) -> Array:
         """Log density of the value of each cell, in row-major order, given that it is observed or not (``target``).
@@ -257,6 +273,7 @@ class Asking:
         return_std: bool = False,
         unknown: Unknown = "error",
         target: Target = None,
+        given: Given = "observed",
     ) -> Any:
         """Expected values of entries given by id, and their standard deviations if asked.
 
@@ -270,6 +287,8 @@ class Asking:
             What to do with ids that the model does not know: raise an error, or predict them from the prior.
         target : {"observed", "all"} or None, default=None
             Which expectation: E[y | observed] or, of all cells, E[y]. None: what the model was fitted for.
+        given : {"observed", "missing"} or None, default="observed"
+            What is known of the entries. None is nothing, as with ``target="all"``.
 
         Returns
         -------
@@ -287,12 +306,18 @@ class Asking:
         >>> mean.shape, bool((sd > 0).all())
         ((2,), True)
         """
-        model, i, j = self._positions(rows, cols, unknown, target)
+        model, i, j = self._positions(rows, cols, unknown, target, given=given)
         mean, variance = ask.mean_and_variance(model, i, j)
         return (mean, np.sqrt(variance)) if return_std else mean
 
     def interval(
-        self, rows: ArrayLike, cols: ArrayLike, level: float = 0.9, unknown: Unknown = "error", target: Target = None
+        self,
+        rows: ArrayLike,
+        cols: ArrayLike,
+        level: float = 0.9,
+        unknown: Unknown = "error",
+        target: Target = None,
+        given: Given = "observed",
     ) -> tuple[Array, Array]:
         """Central prediction interval of y, given that it is observed or of any cell (``target``).
 
@@ -306,6 +331,8 @@ class Asking:
             What to do with ids that the model does not know: raise an error, or predict them from the prior.
         target : {"observed", "all"} or None, default=None
             Which cells the question is about: observed ones, or all. None: those that the model was fitted for.
+        given : {"observed", "missing"} or None, default="observed"
+            What is known of the entries. None is nothing, as with ``target="all"``.
 
         Returns
         -------
@@ -323,12 +350,18 @@ class Asking:
         """
         if not 0.0 < level < 1.0:
             raise ValueError(f"level={level!r}; give a probability between 0 and 1")
-        model, i, j = self._positions(rows, cols, unknown, target)
+        model, i, j = self._positions(rows, cols, unknown, target, given=given)
         found = ask.quantiles(model, i, j, (0.5 - level / 2, 0.5 + level / 2))
         return found[:, 0], found[:, 1]
 
     def sample(
-        self, rows: ArrayLike, cols: ArrayLike, n: int = 100, seed: Any = None, unknown: Unknown = "error"
+        self,
+        rows: ArrayLike,
+        cols: ArrayLike,
+        n: int = 100,
+        seed: Any = None,
+        unknown: Unknown = "error",
+        given: Given = "observed",
     ) -> Array:
         """Draws from p(y | observed): (entries, n), each entry by itself; :meth:`impute` draws them jointly.
 
@@ -342,6 +375,8 @@ class Asking:
             Seed of the draws.
         unknown : {"error", "prior"}, default="error"
             What to do with ids that the model does not know: raise an error, or predict them from the prior.
+        given : {"observed", "missing"} or None, default="observed"
+            What is known of the entries. None is nothing, as with ``target="all"``.
 
         Returns
         -------
@@ -358,11 +393,11 @@ class Asking:
         """
         check_count("n", n, 0)
         check_seed("seed", seed)
-        model, i, j = self._positions(rows, cols, unknown)
+        model, i, j = self._positions(rows, cols, unknown, given=given)
         return ask.sample(model, i, j, n, np.random.default_rng(seed))
 
     def observed_probability(self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown = "error") -> Array:
-        """P(observed) = 1 − exp(−Λ) of entries given by id.
+        """P(observed) = 1 − exp(−Λ) of entries given by id; the value integrated out where it decides.
 
         Parameters
         ----------

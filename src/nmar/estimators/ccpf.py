@@ -39,6 +39,7 @@ from nmar.fit.solvers.schedule import Minibatch, is_stream
 from nmar.fit.stream import train_stream
 from nmar.fit.train import train
 from nmar.models.arguments import check_choice, check_count
+from nmar.models.mechanism import ByValue
 from nmar.models.missingness import Pattern
 from nmar.models.settings import Settings
 from nmar.posterior.store import load as load_record
@@ -120,10 +121,11 @@ class CCPF(
         Whether values have a Student tail instead of a normal one. A number gives its degrees of freedom, True learns
         them. A tail needs ``linkage="ignorable"``. None is True where a tail is possible and ``noise`` is not
         "constant".
-    mechanism : {"none", "taste"}, default="none"
-        How the mean of the values depends on what is missing. With "taste" a pattern is fitted first, and its weights,
-        which describe what rows and columns choose, are covariates of the values' factors and biases (Gaussian
-        factorization, effects and mixtures).
+    mechanism : {"none", "taste", "value"} or ByValue, default="none"
+        Why values are missing. "none" is because of their rows and columns. With "taste" a pattern is fitted first, and
+        its weights, which describe what rows and columns choose, are covariates of the values' factors and biases
+        (Gaussian factorization, effects and mixtures). With "value" the value itself decides whether it is observed,
+        and the fit learns from missing cells too (Gaussian factorization and effects).
     target : {"observed", "all"}, default="observed"
         Which cells predictions are about. "observed" is values given that they are observed. "all" is values of all
         cells, whether anybody chose to observe them or not; training cells are then weighted by the inverse of their
@@ -164,6 +166,9 @@ class CCPF(
         Cells that the model was fitted to. None where it does not hold them (loaded without them, or from a stream).
     hidden_cells_ : tuple of Cells
         Cells that were neither observed nor missing in the fit.
+    mechanism_ : LearnedMechanism
+        Why values are missing: ``kind``, ``taste`` and ``value`` (slopes for a standard deviation of the observed
+        values) with ``taste_sd`` and ``value_sd``, and ``curve(y)``, P(observed | y) with a band.
     row_noise_, col_noise_ : NoiseLevels
         How far the values of each row and column scatter: ``ids``, ``level``, ``sd``, ``noisiest(n)``.
     effective_cells_ : float or None
@@ -212,7 +217,7 @@ class CCPF(
         patience: int = 10,
         noise: Literal["rows+cols", "rows", "cols", "constant"] | None = None,
         tail: bool | float | None = None,
-        mechanism: Literal["none", "taste"] = "none",
+        mechanism: Literal["none", "taste", "value"] | ByValue = "none",
         target: Literal["observed", "all"] = "observed",
         propensity: Any = None,
         bounds: Bounds = None,

@@ -81,7 +81,7 @@ class Imputing:
         sweeps : int or None, default=None
             Sweeps of data augmentation between two draws. 0 draws from the fitted posterior, in which rows and columns
             are independent (mean field), and errors come out somewhat too small; None: 5 where the training cells are
-            at hand and every cell counts once, else 0.
+            at hand and every cell counts once, else 0, as with ``mechanism="value"``.
         target : {"observed", "all"} or None, default=None
             As in :meth:`predict_entries`.
 
@@ -93,10 +93,11 @@ class Imputing:
 
         Notes
         -----
-        A missing value is taken to be like an observed one, given its row and column (``target="observed"``), or
+        With ``mechanism="value"`` missing cells are drawn from their law given that they are missing. Without it a
+        missing value is taken to be like an observed one, given its row and column (``target="observed"``), or
         like one of all cells, as far as rows and columns explain what is observed (``target="all"``). A linkage with
-        ``mean="shift"`` also moves the mean with the latent count. None of these can tell, from the data, that values
-        are missing because of what they are: on proteins below a detection limit imputed values are too high and
+        ``mean="shift"`` also moves the mean with the latent count. None of these can tell that values are missing
+        because of what they are: on proteins below a detection limit imputed values are too high and
         intervals too narrow (docs/experiments/imputation.md). Use :meth:`sensitivity` to see what that would change.
 
         Data augmentation draws the two sides in turn, each given the other. The pattern, the linkage, prior variances
@@ -119,13 +120,24 @@ class Imputing:
         whole = seed_sequence(seed)
         latent, variance = np.empty((len(i), n)), 0.0
         for k, draw in enumerate(self._joint_draws(known, n, sweeps, child(whole, 0))):
-            latent[:, k] = latent_given(draw, i, j, child(child(whole, 1), k))
+            latent[:, k] = self._drawn_values(draw, i, j, child(child(whole, 1), k))
             if k == 0 and len(i):
                 variance = float(np.mean(ask.mean_and_variance(draw, i, j)[1]))
-        assumes = assumption(known.law, known.state.shared.linkage)
+        assumes = assumption(known.law, known.state.shared.linkage, known.state.shared.mechanism)
         noise, seen = float(np.sqrt(variance)), self._seen
         values, ids = as_seen(known, latent), (known.rows, known.cols)
         return Imputations(values, i, j, *ids, seen, lines, assumes, sweeps, noise, known, latent)
+
+    def _drawn_values(self, draw: ask.Posterior, i: Array, j: Array, seed: np.random.SeedSequence) -> Array:
+        """One value of each cell given a draw of the model; where values decide, given whether it is missing."""
+        seen = self._seen
+        if draw.state.shared.mechanism is None or draw.law.given is None or seen is None:
+            return latent_given(draw, i, j, seed)
+        out, there = np.empty(len(i)), seen.contains(i, j)
+        for given, which in (("missing", ~there), ("observed", there)):
+            about = replace(draw, law=replace(draw.law, given=given))
+            out[which] = latent_given(about, i[which], j[which], seed)
+        return out
 
     def _joint_draws(
         self, known: ask.Posterior, n: int, sweeps: int, seed: np.random.SeedSequence
@@ -170,13 +182,14 @@ class Imputing:
     def _augmentation(self, known: ask.Posterior, sweeps: int | None) -> int:
         """Sweeps between two draws: those asked for, if they can be made."""
         able = self._seen is not None and not self._folded and self._fitted().law.target == "observed"
+        able = able and known.state.shared.mechanism is None
         if sweeps is None:
             return SWEEPS if able and not known.law.data.cellwise else 0
         check_count("sweeps", sweeps, 0)
         if sweeps and not able:
             raise ValueError(
                 f"sweeps={sweeps} needs the training cells, each counting once: loaded, streamed and folded-in models"
-                " and those of target='all' have sweeps=0 only"
+                " and those of target='all' or mechanism='value' have sweeps=0 only"
             )
         return sweeps
 

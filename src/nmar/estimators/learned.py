@@ -13,6 +13,7 @@ from scipy.special import polygamma
 from nmar.models.bilinear import Bilinear
 from nmar.models.cluster_prior import Assignment
 from nmar.models.mixture import ClusterModel
+from nmar.posterior.mechanism import LearnedMechanism, learned_mechanism
 from nmar.posterior.posterior import Posterior
 
 Array = NDArray[Any]
@@ -67,6 +68,11 @@ class Learned:
 
     data: Any
     _fitted: Callable[[], Posterior]
+
+    @property
+    def mechanism_(self) -> LearnedMechanism:
+        """Why values are missing: ``kind``, slopes with standard deviations, and ``curve(y)``, P(observed | y)."""
+        return learned_mechanism(self._fitted())
 
     @property
     def row_noise_(self) -> NoiseLevels:

@@ -13,6 +13,7 @@ from nmar.data.axis import Axis
 from nmar.data.cells import Cells
 from nmar.evaluate.pooling import Pooled, pool
 from nmar.models.law import Law
+from nmar.models.mechanism import Mechanism
 from nmar.posterior.joint import as_seen
 from nmar.posterior.posterior import Posterior
 from nmar.prob.linkage import Linkage
@@ -41,10 +42,17 @@ SHIFT = (
     " The linkage moves the mean with the latent count, so that the answer rests on a model of the missing values that"
     " the observed ones cannot check."
 )
+BY_VALUE = (
+    "Values are drawn given that they are missing. The log rate of being seen is taken to be linear in the value, with"
+    " one slope for all cells ({slope:+.2f} for each standard deviation of the observed values); the data decide the"
+    " slope under that assumption, not the assumption."
+)
 
 
-def assumption(law: Law, linkage: Linkage) -> str:
+def assumption(law: Law, linkage: Linkage, mechanism: Mechanism | None = None) -> str:
     """What a model takes for granted about missing values, in words."""
+    if mechanism is not None:
+        return BY_VALUE.format(slope=mechanism.slope)
     return (ALL if law.target == "all" else OBSERVED) + ("" if linkage.mean is None else SHIFT)
 
 

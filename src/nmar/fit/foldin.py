@@ -62,6 +62,8 @@ def fold_in(
         On the new lines and the old other side. A line without cells keeps the prior.
     """
     law, state = posterior.law, posterior.state
+    if state.shared.mechanism is not None:
+        raise ValueError("lines cannot be folded into a model with mechanism='value' yet; fit all cells together")
     known = cells.align(cols=posterior.cols) if axis == 0 else cells.align(rows=posterior.rows)
     if law.data.known_lines(axis) is not None:
         ids = (known.row_ids, known.col_ids)[axis]

@@ -103,6 +103,7 @@ def begin_fit(job: Job, link: Linkage, seed: Any = None, lead: int | None = None
     if options.prior == "paper":
         pattern = pattern.as_in_paper(job.cells)
     data = options.data.build(job.cells)
+    options.check_by_value(data, link)
     problem = begin(
         job.cells,
         data,

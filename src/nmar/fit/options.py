@@ -14,6 +14,8 @@ from nmar.fit.parameters import PARAMETERS, defaults
 from nmar.fit.solvers.entrywise import Entrywise
 from nmar.fit.solvers.schedule import Minibatch
 from nmar.models.arguments import check_choice, check_count
+from nmar.models.bilinear import Bilinear
+from nmar.models.mechanism import ByValue
 from nmar.models.missingness import SHAPE, Pattern
 from nmar.models.noise import FREEDOM, Noise
 from nmar.models.protocol import DataModel
@@ -24,6 +26,7 @@ from nmar.prob.linkage import Free, Ignorable, Linkage, linkage
 from nmar.prob.twostage import Quadratic
 
 PRIORS = ("robust", "paper", "learned")
+MECHANISMS = ("none", "taste", "value")
 NOISES = ("constant", "rows", "cols", "rows+cols")
 SOLVERS = ("batch", "minibatch", "entrywise")
 
@@ -77,7 +80,8 @@ class Options:
     pattern : law of the pattern, with covariates or another prior shape, and the factors above; None: as usual
     noise : "constant", "rows", "cols", "rows+cols", or None: the last where the model can have it
     tail : whether values have a Student tail, its degrees of freedom, or None: where the model can have one
-    mechanism : "none", or "taste": what rows and columns choose tells about their values
+    mechanism : "none"; "taste": what rows and columns choose tells about their values; "value" or :class:`ByValue`:
+        values decide whether they are seen
     """
 
     data: Settings = field(default_factory=Factorization)
@@ -98,7 +102,7 @@ class Options:
     pattern: Pattern | None = None
     noise: str | None = None
     tail: bool | float | None = None
-    mechanism: str = "none"
+    mechanism: str | ByValue = "none"
     memory: Any = None  # bytes a fit of cells on disk may need, or None
     executor: Any = None  # where block tasks run; None: in threads of this process
 
@@ -179,16 +183,52 @@ class Options:
             raise ValueError(f"tail={self.tail!r}; give True, False, None or degrees of freedom above 0")
 
     def _check_mechanism(self) -> None:
-        """A mechanism, and data whose lines it can describe."""
-        check_choice("mechanism", self.mechanism, ("none", "taste"))
+        """A mechanism by itself; :meth:`check_by_value` looks at the model."""
+        if self.by_value is None:
+            check_choice("mechanism", self.mechanism, MECHANISMS)
         if self.mechanism == "none":
             return
-        if not (hasattr(self.data, "rows") and hasattr(self.data, "cols")):
+        if self.mechanism == "taste" and not (hasattr(self.data, "rows") and hasattr(self.data, "cols")):
             raise ValueError(f"mechanism='taste' needs a data model that takes covariates; {self.data!r} takes none")
+        named = self.mechanism if isinstance(self.mechanism, str) else "value"
         if getattr(self.data, "family", "gaussian") != "gaussian":
-            raise ValueError("mechanism='taste' moves the means of gaussian values; use family='gaussian'")
+            raise ValueError(f"mechanism={named!r} is about the means of gaussian values; use family='gaussian'")
         if self.method is not None:
-            raise ValueError(f"mechanism='taste' needs solver='batch', not {self.solver!r}")
+            raise ValueError(f"mechanism={named!r} needs solver='batch', not {self.solver!r}")
+        if self.by_value is not None:
+            self._check_alone()
+
+    def _check_alone(self) -> None:
+        """Settings that say otherwise why values are missing, or what values are."""
+        if self.control:
+            raise ValueError(f"control={self.control!r} has no counterpart in mechanism='value'; use control=False")
+        if self.target == "all":
+            raise ValueError(
+                "target='all' weighs observed cells, which mechanism='value' does not need: it knows the missing ones."
+                " Use target='observed', and ask predictions with given=None"
+            )
+        if self.tail:
+            raise ValueError(f"tail={self.tail!r}: mechanism='value' has normal values; use tail=False")
+
+    def check_by_value(self, data: DataModel, link: Linkage) -> None:
+        """Refuse the mechanism "value" where the model's lines cannot learn from missing cells."""
+        if self.by_value is None:
+            return
+        if link.name != "ignorable":
+            raise ValueError(f"mechanism='value' needs linkage='ignorable', not {link.name!r}")
+        if not isinstance(data, Bilinear):
+            raise ValueError(f"mechanism='value' needs nmar.Factorization or nmar.Effects, not {self.data!r}")
+        if not data.additive:
+            raise ValueError("mechanism='value' needs covariance='full', not 'diagonal'")
+        if data.keeps_moments or any(data.known_lines(axis) is not None for axis in (0, 1)):
+            raise ValueError(f"mechanism='value' needs nmar.Factorization or nmar.Effects, not {self.data!r}")
+
+    @property
+    def by_value(self) -> ByValue | None:
+        """The mechanism "value" with what is given of it, or None where there is another or none."""
+        return (
+            self.mechanism if isinstance(self.mechanism, ByValue) else ByValue() if self.mechanism == "value" else None
+        )
 
     def noise_law(self, data: DataModel, link: Linkage) -> Noise | None:
         """What is learned of the noise of this data model's values under this linkage; None: one dispersion for all."""
@@ -202,7 +242,8 @@ class Options:
         single = link.size == 1 and not self.tail_only
         if self.tail and not single:
             raise ValueError(f"tail={self.tail!r} needs linkage='ignorable', not {link.name!r}; use tail=False")
-        tail = single and where != "constant" if self.tail is None else self.tail
+        usual = single and where != "constant" and self.by_value is None
+        tail = usual if self.tail is None else self.tail
         if where == "constant" and not tail:
             return None
         given = not isinstance(tail, bool | np.bool_)

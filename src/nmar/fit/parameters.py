@@ -228,11 +228,12 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "mechanism",
             "none",
-            '{"none", "taste"}, default="none"',
-            'How the mean of the values depends on what is missing. With "taste" a pattern is fitted first, and its '
-            "weights, which describe what rows and columns choose, are covariates of the values' factors and biases "
-            "(Gaussian factorization, effects and mixtures).",
-            choices=("none", "taste"),
+            '{"none", "taste", "value"} or ByValue, default="none"',
+            'Why values are missing. "none" is because of their rows and columns. With "taste" a pattern is fitted '
+            "first, and its weights, which describe what rows and columns choose, are covariates of the values' "
+            'factors and biases (Gaussian factorization, effects and mixtures). With "value" the value itself decides '
+            "whether it is observed, and the fit learns from missing cells too (Gaussian factorization and effects).",
+            choices=("none", "taste", "value"),
         ),
         Parameter(
             "target",

@@ -21,6 +21,7 @@ from nmar.fit.finish import How, as_asked, finish
 from nmar.fit.job import Job, Watch, check_cells, fixed_seed, hidden_cells
 from nmar.fit.loop.callbacks import Control
 from nmar.fit.loop.run import Progress, Trace
+from nmar.fit.mechanism import with_mechanism
 from nmar.fit.options import Options
 from nmar.fit.outofcore import check_memory, check_settings, verify
 from nmar.fit.problem import check_linked, seed_sequence, whole_seed
@@ -165,6 +166,8 @@ def _start(job: Job) -> Start:
         job = replace(job, options=replace(job.options, factors=factors))
     problem, state = first_state(job)
     check_memory(problem, job.options.memory, resolve_jobs(job.options.n_jobs))
+    if job.options.by_value is not None:
+        state = with_mechanism(job, problem, state)
     settings = (("factors", job.options.factors),)
     began = Progress(state, Trace(before=job.seconds), seed=job.options.seed, settings=settings)
     return Start(job, problem.law, problem.observed, began, as_asked(job, problem.law, problem.observed), choices)

@@ -107,6 +107,11 @@ def gather_first(view: SideView, lines: Array) -> Array:
     return view.first[lines].astype(np.float64)
 
 
+def features(view: SideView) -> tuple[Array, Array]:
+    """First and second features of all lines."""
+    return view.first, view.second
+
+
 def fill_view(
     view: SideView, lines: slice, weights: Array, first: Array, second: Array, first_top: Array | None = None
 ) -> None:

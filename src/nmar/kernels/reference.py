@@ -18,6 +18,7 @@ from nmar.kernels.layout import (
     empty,
     empty_vectors,
     empty_view,
+    features,
     fill_view,
     gather_first,
     own_memory,
@@ -44,6 +45,7 @@ from nmar.kernels.spec import (
     NormalPrior,
 )
 from nmar.prob import counts
+from nmar.prob.detection import missing
 from nmar.prob.factor import GammaFactor, pack, unpack
 from nmar.prob.families.gaussian import expected_square
 
@@ -56,6 +58,7 @@ __all__ = [  # offered as they are, see spec.py
     "empty",
     "empty_vectors",
     "empty_view",
+    "features",
     "fill_view",
     "gather_first",
     "own_memory",
@@ -101,6 +104,11 @@ def moments(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -
         second = second + 2.0 * lines.offset * first + lines.offset**2
         first = first + lines.offset
     return first, second
+
+
+def moments_of_missing(log_rate: Array, slope: Array) -> Array:
+    """Moments of missing cells; see spec.py."""
+    return np.array(missing(log_rate, slope))
 
 
 def _weight(lines: Lines) -> Array:

@@ -227,6 +227,17 @@ class Kernels(Protocol):
         """First features of the chosen lines (m, D1), float64."""
         ...
 
+    def features(self, view: View) -> tuple[Array, Array]:
+        """First and second features of all lines of a view, as they are stored: (n, D1) and (n, D2)."""
+        ...
+
+    def moments_of_missing(self, log_rate: Array, slope: Array) -> Array:
+        """Moments of missing cells whose rate of being seen depends on their value; rows of prob.detection.Missing.
+
+        ``log_rate`` is η + Γ E[y], ``slope`` Γ τ, float64; one column for each cell.
+        """
+        ...
+
     def expect(self, lines: Lines, mine: View, theirs: View, cell_law: CellLaw) -> Expectation:
         """E-step and accumulation of one block."""
         ...

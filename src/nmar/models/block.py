@@ -29,12 +29,15 @@ from nmar.kernels.spec import (
 from nmar.models.buffers import write_lines
 from nmar.models.context import with_functions
 from nmar.models.law import Law
+from nmar.models.mechanism import Detection, Exposed, Unseen, learned_effects, unseen_sums
 from nmar.models.noise import Levels, cell_precision, line_noise, renewed, rescaled, updated_levels
 from nmar.models.protocol import Block
 from nmar.models.reading import ReadCells, Stand, given_cells, read_statistics, stand
 from nmar.models.scaling import LineSums, Scaling
 from nmar.models.state import Shared, Side
 from nmar.models.views import view
+
+MOST_OFF = 0.9  # of the scatter of observed values, the most that missing ones take off
 
 
 class TableTooShort(Exception):
@@ -53,6 +56,7 @@ class HalfSweep:
     their_means : E[v] of the other side, where lines also differ in what they are exposed to, else None
     their_noise : noise levels of the other side, where its lines differ in noise, else None
     their_reading : what a reader keeps of the other side's lines, or None
+    their_detection : effects of the other side's lines on being seen, or None where values do not decide
     """
 
     axis: int
@@ -65,6 +69,7 @@ class HalfSweep:
     their_means: Array | None
     their_noise: Levels | None = None
     their_reading: Any = None
+    their_detection: Detection | None = None
 
 
 class BlockInput(NamedTuple):
@@ -90,6 +95,7 @@ class BlockResult(NamedTuple):
     sums: LineSums | None
     cross: Array | None = None  # what products of the pattern's covariates are learned from
     read: Any = None  # what a reader is learned from
+    detected: Array | None = None  # what the mechanism is learned from
 
 
 def update_block(half: HalfSweep, block: BlockInput) -> BlockResult:
@@ -106,12 +112,15 @@ def update_block(half: HalfSweep, block: BlockInput) -> BlockResult:
     found = found._replace(log_z=found.log_z + log_precision)
     if stands is not None:
         found, noise = stands.corrected(found), _line_noise(half, block)
-    made = _new_lines(half, block, found, _own_exposure(half, block, _observed_exposure(half, cells)), noise)
+    unseen = None if half.their_detection is None else _unseen(half, block)
+    made = _new_lines(half, block, found, _own_exposure(half, block, _observed_exposure(half, cells)), noise, unseen)
     _renew_view(half, before, found, made.side.data)
     if stands is None:
         vectors, by_value = _statistics(half, (renewed(cells, block.side.noise, made.side.noise), before, found))
-        return made._replace(vectors=vectors, by_value=by_value)
-    return _reread(half, block, made, before, stands)
+        made = made._replace(vectors=vectors, by_value=by_value)
+    else:
+        made = _reread(half, block, made, before, stands)
+    return made if half.their_detection is None else _detected(half, block, made)
 
 
 def update_long_line(half: HalfSweep, block: BlockInput, run: Callable[..., list[Any]], size: int) -> BlockResult:
@@ -151,6 +160,38 @@ def _reread(half: HalfSweep, block: BlockInput, made: BlockResult, before: View,
     given = _given(half, renewed(block.cells, block.side.noise, side.noise), before, side.reading)
     reading = half.shared.reader.read(given)
     return made._replace(vectors=read_statistics(reading, given, half.shared.dispersion), read=reading.sums)
+
+
+def _exposed(half: HalfSweep, block: BlockInput, side: Side) -> Exposed:
+    """The block with the lines of ``side`` as detection sees it."""
+    mine = half.law.data.features(side.data, half.axis, half.shared.data)
+    first, second = half.kernels.features(half.theirs)
+    noise, n = Levels.of(side.noise), len(mine.first)
+    precision = (np.ones(n) if noise is None else noise.mean) / half.shared.dispersion
+    theirs = np.ones(len(first)) if half.their_noise is None else half.their_noise.mean
+    assert side.detection is not None and half.their_detection is not None
+    sides = (mine.first, mine.second, precision, side.detection, first, second, theirs, half.their_detection.mean)
+    return Exposed(half.axis, block.cells, block.hidden, *sides)
+
+
+def _unseen(half: HalfSweep, block: BlockInput) -> Unseen:
+    """What the missing cells tell about the lines as they are."""
+    assert half.shared.mechanism is not None
+    return unseen_sums(_exposed(half, block, block.side), half.shared.mechanism, half.kernels)
+
+
+def _detected(half: HalfSweep, block: BlockInput, made: BlockResult) -> BlockResult:
+    """The result with new effects of detection, and what the mechanism and σ² learn from under the new lines."""
+    assert half.shared.mechanism is not None
+    found = learned_effects(_exposed(half, block, made.side), half.shared.mechanism, half.kernels)
+    placed = made.placed and block.out is not None and write_lines(found.lines, block.out.detection)
+    side, log_z = replace(made.side, detection=found.lines), made.log_z + found.log_z
+    made = made._replace(side=side, placed=placed, log_z=log_z, detected=found.sums)
+    if not half.cell_law.learns:
+        return made
+    vectors = made.vectors.copy()
+    vectors[1, 0] += max(found.excess * half.shared.dispersion, -MOST_OFF * vectors[1, 0])
+    return made._replace(vectors=vectors)
 
 
 def _as_read(half: HalfSweep, block: BlockInput) -> tuple[BlockInput, float]:
@@ -206,7 +247,12 @@ def _own_exposure(half: HalfSweep, block: BlockInput, more: Array | None) -> Arr
 
 
 def _new_lines(
-    half: HalfSweep, block: BlockInput, found: Expectation, more: Array | None, noise: LineNoise
+    half: HalfSweep,
+    block: BlockInput,
+    found: Expectation,
+    more: Array | None,
+    noise: LineNoise,
+    unseen: Unseen | None = None,
 ) -> BlockResult:
     """New noise levels, then both models' new lines.
 
@@ -215,8 +261,13 @@ def _new_lines(
     if found.short:
         raise TableTooShort
     law, old = half.law, block.side
+    if unseen is not None:
+        scattered = np.maximum(found.squares + unseen.squares, (1.0 - MOST_OFF) * found.squares)
+        found = found._replace(log_z=found.log_z + unseen.log_z, squares=scattered)
     levels = None if old.noise is None else updated_levels(noise, found.squares, old.noise)
     found = rescaled(found, noise, block.cells)
+    if unseen is not None:
+        found = found._replace(linear=found.linear + unseen.linear, quadratic=found.quadratic + unseen.quadratic)
     exposed = half.exposure if more is None else half.exposure + more
     scaled, exposed, sums = block.scaling.apply(found, exposed)
     data = law.data.update(old.data, half.axis, half.shared.data, scaled, half.kernels)
@@ -229,7 +280,7 @@ def _new_lines(
     placed = block.out is not None and write_lines((data, levels), (block.out.data, block.out.noise))
     paid = 0.0 if more is None else float(np.sum(old.pattern.weights.mean * more))
     return BlockResult(
-        Side(pattern, data, levels, old.reading),
+        Side(pattern, data, levels, old.reading, old.detection),
         placed,
         found.log_z - paid,
         found.counted,

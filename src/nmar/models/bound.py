@@ -25,4 +25,9 @@ def bound(state: State, log_z: float, law: Law) -> float:
     if shared.reader is not None:
         total += shared.reader.log_prior()
         total -= sum(shared.reader.divergence(axis, side.reading) for axis, side in enumerate(state.sides))
+    if shared.mechanism is not None:
+        total += shared.mechanism.log_prior()
+        for axis, side in enumerate(state.sides):
+            assert side.detection is not None
+            total -= shared.mechanism.divergence(axis, side.detection)
     return total + shared.linkage.log_prior()

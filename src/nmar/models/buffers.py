@@ -51,7 +51,7 @@ class LineBuffers:
 
 def empty_side(old: Side, room: Room) -> Side:
     """A side like ``old``, with the tables of its pattern, in new arrays."""
-    rest = map_arrays((old.data, old.noise, old.reading), lambda array: room(array.shape, array.dtype))
+    rest = map_arrays((old.data, old.noise, old.reading, old.detection), lambda array: room(array.shape, array.dtype))
     return Side(old.pattern.empty(room), *rest)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -28,6 +29,7 @@ from nmar.models.shared import Info
 from nmar.models.state import Shared, Side, State, join
 from nmar.models.views import expected_weights, whole_view
 from nmar.prob.arrays import on_host
+from nmar.prob.blas import one_blas_thread
 from nmar.prob.factor import Summed
 from nmar.prob.statistics import Statistics
 
@@ -63,7 +65,8 @@ def half_sweep(
         out = None if context.buffers is None else context.buffers.side(axis, state.sides[axis])
         try:
             work = _divided(half, state, context, scaling, out)
-            found = context.executor.map(update_lines, work.given, [work.blocks[place] for place in work.rest])
+            with nullcontext() if state.shared.mechanism is None else one_blas_thread():
+                found = context.executor.map(update_lines, work.given, [work.blocks[place] for place in work.rest])
             break
         except TableTooShort:
             state = _with_longer_table(state)
@@ -97,8 +100,10 @@ def _common(axis: int, state: State, context: Context, learns: bool, theirs: Vie
     means = None
     if lines_differ(law, shared.linkage, observed.hidden):
         means = expected_weights(other.pattern, 1 - axis, context)
-    levels, reading = Levels.of(other.noise), other.reading
-    return HalfSweep(axis, law, shared, context.kernels, theirs, tables, exposure(axis, state), means, levels, reading)
+    at, levels = exposure(axis, state), Levels.of(other.noise)
+    return HalfSweep(
+        axis, law, shared, context.kernels, theirs, tables, at, means, levels, other.reading, other.detection
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +205,7 @@ def _divided(half: HalfSweep, state: State, context: Context, scaling: Scaling, 
     whole, size = context.observed.cells.by(half.axis), block_size(context.observed.cells, half.cell_law)  # type: ignore[arg-type]
     blocks = whole.chunks(size)
     offset = half.law.data.offset(half.shared.data)
-    cut = size if half.law.data.additive and context.cuts_lines and half.shared.reader is None else None
+    cut = size if half.law.data.additive and context.cuts_lines and _by_sums(half.shared) else None
     room = out if context.executor.shares_memory else None
     given = HalfSweepInput(half, context.observed, state.sides[half.axis], scaling, offset, room, cut)
     cells = whole.indptr[[stop for _, stop in blocks]] - whole.indptr[[start for start, _ in blocks]]
@@ -210,6 +215,11 @@ def _divided(half: HalfSweep, state: State, context: Context, scaling: Scaling, 
             done[place] = update_long_line(half, given.block(blocks[place]), context.executor.map, size)
     order = np.argsort(-cells, kind="stable") if context.observed.cells.in_memory else np.arange(len(blocks))
     return Work(blocks, done, [place for place in order.tolist() if place not in done], given)
+
+
+def _by_sums(shared: Shared) -> bool:
+    """Whether sums over observed cells are all that a line is updated from."""
+    return shared.reader is None and shared.mechanism is None
 
 
 def _gather(results: list[BlockResult], axis: int, context: Context, shared: Shared, learns: bool) -> Info:
@@ -241,8 +251,14 @@ def _gather(results: list[BlockResult], axis: int, context: Context, shared: Sha
     if shared.noise is not None and shared.noise.freedom:
         vectors, tail = vectors[:-1], float(vectors[-1].sum())
     stats = _named(law, shared, vectors, by_value, count, observed.distinct)
-    read = [result.read for result in results if result.read is not None]
-    return Info(log_z, stats, weights, sums, cross, tail, reduce(operator.add, read) if read else None)
+    read, detected = (_added([getattr(result, name) for result in results]) for name in ("read", "detected"))
+    return Info(log_z, stats, weights, sums, cross, tail, read, detected)
+
+
+def _added(parts: list[Any]) -> Any:
+    """The sum of what blocks returned, or None where they returned nothing."""
+    known = [part for part in parts if part is not None]
+    return reduce(operator.add, known) if known else None
 
 
 def _join_sums(parts: list[LineSums | None]) -> LineSums | None:

@@ -30,6 +30,8 @@ class Law:
     pattern_fixed : leave the pattern as it is (second stage of the two-stage baseline)
     dtype : storage of the factors
     target : "observed" or "all": which cells predictions are about
+    given : "observed" or "missing": what is known of the cells that predictions are about; None: nothing. It matters
+        where values decide whether they are seen
     support : range and levels of the values that can be seen, or None: predictions know no bounds
     taste : how what rows and columns choose describes their values, or None where it does not
     """
@@ -41,6 +43,7 @@ class Law:
     pattern_fixed: bool = False
     dtype: Any = np.float64
     target: str = "observed"
+    given: str | None = "observed"
     support: Support | None = None
     taste: tuple[Taste | None, Taste | None] | None = None
 

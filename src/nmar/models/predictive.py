@@ -76,6 +76,10 @@ class NormalPredictive:
     precision: Array | None = None  # (cells,) E[λ_i] E[ρ_j], by which noise is divided; None: 1
     freedom: Array | None = None  # (cells,) degrees of freedom of a Student law; None: normal
 
+    def at_mean(self) -> NormalPredictive:
+        """The same with μ at its mean."""
+        return replace(self, variance=np.zeros_like(self.variance))
+
     def _parts(self, table: BinTable, plugin: bool, some: Some = ...) -> tuple[Array, Array]:
         """Mean and variance (Student: squared scale) of y, of all components (cells, C, B) or of some (pairs, B)."""
         mean = self.mean[some][..., None] * table.phi1 + table.delta

@@ -30,6 +30,7 @@ class Info:
     cross : expected counts and exposures of products of the pattern's covariates, of the axis that gives them
     tail : Σ (E log ω − E ω) over the cells, where values have a Student tail and n-vectors were asked for
     read : what a reader is learned from, where n-vectors were asked for
+    detected : what the mechanism is learned from, where n-vectors were asked for
     """
 
     log_z: float
@@ -39,6 +40,7 @@ class Info:
     cross: Array | None = None
     tail: float | None = None
     read: Any = None
+    detected: Array | None = None
 
 
 def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
@@ -58,6 +60,9 @@ def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
         shared = replace(shared, noise=shared.noise.with_tail(info.tail, info.stats.cells))
     if shared.reader is not None and info.read is not None:
         shared = replace(shared, reader=shared.reader.learned(info.read))
+    detection = state.sides[axis].detection
+    if shared.mechanism is not None and info.detected is not None and detection is not None:
+        shared = replace(shared, mechanism=shared.mechanism.learned(axis, detection, info.detected))
     data = law.data.learn(state.sides[axis].data, axis, shared.data)
     if info.weights is not None:
         data = law.data.refit(data, info.weights)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.kernels.spec import Kernels
+from nmar.models.mechanism import Detection, Mechanism
 from nmar.models.missingness import PatternSide
 from nmar.models.noise import Noise
 from nmar.models.pattern_covariates import PatternEffects
@@ -31,18 +32,21 @@ class Side:
     data : the data model's lines
     noise : noise levels of the lines (models/noise.py), or None where they do not differ
     reading : what a reader keeps of the lines (models/reading.py), or None
+    detection : effects of the lines on being seen (models/mechanism.py), or None where values do not decide
     """
 
     pattern: PatternSide
     data: Any
     noise: GammaFactor | None = None
     reading: Any = None
+    detection: Detection | None = None
 
     def take(self, lines: slice | Array) -> Side:
         """The chosen lines."""
         noise = None if self.noise is None else self.noise.take(lines)
         reading = None if self.reading is None else self.reading.take(lines)
-        return Side(self.pattern.take(lines), self.data.take(lines), noise, reading)
+        detection = None if self.detection is None else self.detection.take(lines)
+        return Side(self.pattern.take(lines), self.data.take(lines), noise, reading, detection)
 
     def take_noise(self, lines: Array) -> GammaFactor | None:
         """Noise levels of the chosen lines."""
@@ -70,6 +74,7 @@ class Shared:
     effects : what lines share of the effects of the pattern's covariates, or None where it has none
     noise : what lines share of their noise levels, and the tail; None: one dispersion for all cells
     reader : how values are read that are not normal around their mean (models/reading.py); None: as they are
+    mechanism : how values decide whether they are seen (models/mechanism.py); None: they do not
     """
 
     dispersion: float
@@ -83,6 +88,7 @@ class Shared:
     effects: PatternEffects | None = None
     noise: Noise | None = None
     reader: Any = None
+    mechanism: Mechanism | None = None
 
     @property
     def units(self) -> Units:

@@ -32,7 +32,7 @@ def drawn_shared(posterior: Posterior, shared: Shared, rng: np.random.Generator)
 def drawn_side(posterior: Posterior, axis: int, side: Side, shared: Shared, rng: np.random.Generator) -> Side:
     """The data model's lines of one axis and their noise levels drawn; the pattern's are left as they are."""
     data = posterior.law.data.drawn_lines(axis, side.data, shared.data, rng)
-    return Side(side.pattern, data, None if side.noise is None else side.noise.drawn(rng))
+    return replace(side, data=data, noise=None if side.noise is None else side.noise.drawn(rng))
 
 
 def drawn_pattern(posterior: Posterior, rng: np.random.Generator) -> Posterior:

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from nmar.data.axis import Axis
 from nmar.models.law import Law
-from nmar.models.noise import Noise
-from nmar.models.predictive import BinTable, Predictive, with_noise
-from nmar.models.state import Side, State, join
+from nmar.models.missingness import PatternSide
+from nmar.models.predictive import BinTable, NormalPredictive, Predictive, with_noise
+from nmar.models.selected import Selected
+from nmar.models.state import Shared, Side, State, join
 from nmar.posterior.mixing import BLOCK, Mixed, draws, log_mixture, mixtures
 from nmar.prob import counts
-from nmar.prob.factor import GammaFactor
 from nmar.prob.linkage import Linkage
 from nmar.prob.pieces import pieces
 from nmar.prob.units import Units
@@ -67,13 +67,12 @@ class Posterior:
         sides = []
         for axis, (side, ids) in enumerate(zip(self.state.sides, (rows, cols), strict=True)):
             pattern = self.law.pattern_of(self.state.shared, axis)
-            new = self.law.data.prior_line(axis, side.data, self.state.shared.data)
-            noise = self.state.shared.noise
-            parts = [side, Side(pattern.unseen(side.pattern), new, _first_levels(noise, axis, 1))]
+            line = self.law.data.prior_line(axis, side.data, self.state.shared.data)
+            parts = [side, _first_side(self.state.shared, axis, pattern.unseen(side.pattern), line, 1)]
             if len(ids):
                 lines = self.law.data.new_lines(axis, ids, side.data, self.state.shared.data)
-                levels = _first_levels(noise, axis, len(ids))
-                parts.insert(1, Side(pattern.unseen(side.pattern, ids), lines, levels))
+                new = _first_side(self.state.shared, axis, pattern.unseen(side.pattern, ids), lines, len(ids))
+                parts.insert(1, new)
             sides.append(join(parts))
         return Posterior(self.law, State((sides[0], sides[1]), self.state.shared), self.rows, self.cols)
 
@@ -87,8 +86,14 @@ class Posterior:
         return np.maximum(out, 1e-300)
 
     def observed_probability(self, i: Array, j: Array) -> Array:
-        """P(observed) of the cells (i, j) at the mean rate, 1 − exp(−E[Λ])."""
-        return counts.chance(self.rates(i, j))
+        """P(observed) of the cells (i, j) at the mean rate, 1 − exp(−E[Λ]), or integrated over the value."""
+        if self.state.shared.mechanism is None:
+            return counts.chance(self.rates(i, j))
+        out, table = np.empty(len(i)), self.table(None)
+        for block in pieces(len(i), BLOCK):
+            at = i[block], j[block]
+            out[block] = -np.expm1(self._selected(self._any_cells(*at), *at, True).log_probability(table))
+        return out
 
     def observed_rates(self, i: Array, j: Array) -> Array:
         """E[Λ_ij | observed], for cells that are asked about as observed; Λ is a gamma of its mean and variance."""
@@ -109,12 +114,24 @@ class Posterior:
         return np.maximum(mean, 1e-300), variance + np.einsum("pk,pk->p", u**2, dv)
 
     def cells(self, i: Array, j: Array) -> Predictive:
-        """What the data model predicts for the cells (i, j)."""
+        """What the data model predicts for the cells (i, j), given what is known of them (``Law.given``)."""
+        found, given = self._any_cells(i, j), self.law.given
+        if self.state.shared.mechanism is None or given is None:
+            return found
+        return self._selected(found, i, j, given == "missing")
+
+    def _any_cells(self, i: Array, j: Array) -> Predictive:
+        """What the data model predicts for the cells, whether they are observed or not."""
         rows, cols = self.state.sides
         found = self.law.data.predictive(rows.data.take(i), cols.data.take(j), self.state.shared.data)
         if self.state.shared.noise is None:
             return found
         return with_noise(found, self.state.shared.noise, rows.take_noise(i), cols.take_noise(j))
+
+    def _selected(self, found: Predictive, i: Array, j: Array, missed: bool) -> Selected:
+        rows, cols, mechanism = *(side.detection for side in self.state.sides), self.state.shared.mechanism
+        assert isinstance(found, NormalPredictive) and mechanism is not None and rows is not None and cols is not None
+        return Selected(found, mechanism.intercept + rows.mean[i] + cols.mean[j], mechanism.slope, missed)
 
     def table(self, size: int | None) -> BinTable:
         """Tables over the bins."""
@@ -123,9 +140,15 @@ class Posterior:
         return BinTable(phi1, delta, linkage.bin_table(size), self.state.shared.dispersion)
 
 
-def _first_levels(noise: Noise | None, axis: int, n: int) -> GammaFactor | None:
-    """Noise levels of lines never seen."""
-    return None if noise is None else noise.start(axis, n)
+def _first_side(shared: Shared, axis: int, pattern: PatternSide, data: Any, n: int) -> Side:
+    """Lines never seen, with their noise levels and effects of detection."""
+    noise, mechanism = shared.noise, shared.mechanism
+    return Side(
+        pattern,
+        data,
+        noise=None if noise is None else noise.start(axis, n),
+        detection=None if mechanism is None else mechanism.first_lines(axis, n),
+    )
 
 
 def log_density(posterior: Posterior, i: Array, j: Array, y: Array, plugin: bool = False) -> Array:

@@ -81,6 +81,7 @@ def registry() -> dict[str, type]:
         covariates,
         element,
         law,
+        mechanism,
         missingness,
         mixture,
         noise,
@@ -98,7 +99,7 @@ def registry() -> dict[str, type]:
     from nmar.prob import factor, linkage, statistics, support, twostage
 
     values = (bilinear, cluster_prior, covariates, element, mixture, pattern_covariates, product, profiles)
-    models = (*values, law, missingness, noise, protocol, regressor, settings, state, taste, unmodelled)
+    models = (*values, law, mechanism, missingness, noise, protocol, regressor, settings, state, taste, unmodelled)
     modules = (*models, designs, levels, posterior, factor, linkage, statistics, support, twostage)
     found = dict(_REGISTERED)
     for module in modules:

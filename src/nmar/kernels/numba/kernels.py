@@ -20,6 +20,7 @@ from nmar.kernels.layout import (
     empty,
     empty_vectors,
     empty_view,
+    features,
     fill_view,
     gather_first,
     own_memory,
@@ -38,6 +39,7 @@ from nmar.kernels.numba.checks import (
     unfit_held,
 )
 from nmar.kernels.numba.columns import columns_of, constants
+from nmar.kernels.numba.detection import moments_of_missing
 from nmar.kernels.numba.entrywise import visit_normal, visit_poisson
 from nmar.kernels.numba.gamma import tabulate_lines, update_gamma_lines
 from nmar.kernels.numba.loops import (
@@ -82,8 +84,10 @@ __all__ = [  # offered as they are, see spec.py
     "empty",
     "empty_vectors",
     "empty_view",
+    "features",
     "fill_view",
     "gather_first",
+    "moments_of_missing",
     "own_memory",
     "place",
     "refill_view",

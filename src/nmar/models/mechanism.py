@@ -1,0 +1,378 @@
+"""Values that decide whether they are seen: the mechanism "value" (theory.md, Values that decide).
+
+Every cell, observed or not, has a value y ~ N(μ, σ²/(λ_i ρ_j)), and is seen with probability 1 − exp(−L),
+log L = a0 + α_i + β_j + Γ y. Enters: a block of lines with its observed, hidden and missing cells. Leaves: what missing
+cells tell about the lines, as cells of a weight and a target in the data model's sums; new effects of detection; and
+sums from which a0 and Γ are learned. The value of a missing cell is integrated out under q(μ) inside the logarithm,
+
+    ℓ = log ∫ N(y; E[μ], τ²) exp(−L(y)) dy,   τ² = σ²/(E[λ_i] E[ρ_j]) + Var[μ]
+
+so that missing cells make no line surer than they should. It is no lower bound, by the width of q(μ).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.kernels.spec import Array, Kernels, Lines
+from nmar.prob.detection import FEWEST, Missing, seen
+from nmar.prob.pieces import pieces
+
+Floats = NDArray[np.float64]
+
+LEAP = 0.3  # the longest step of a0, Γ or an effect of detection at a time
+NARROWEST = 0.03  # smallest prior standard deviation of the effects of detection
+PIECE = 1 << 17  # cells of lines × the other axis worked on at a time
+
+
+@dataclass(frozen=True)
+class ByValue:
+    """The mechanism "value" with a slope that is given.
+
+    Parameters
+    ----------
+    slope : float or None, default None
+        Γ: by how much the log rate of being seen rises with a value, for each standard deviation of the observed
+        values. None: learned.
+
+    Examples
+    --------
+    >>> ByValue(0.5)
+    ByValue(slope=0.5)
+    """
+
+    slope: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.slope is not None and not np.isfinite(self.slope):
+            raise ValueError(f"slope={self.slope!r}; give a number, or None to learn it")
+
+
+@dataclass(frozen=True, eq=False)
+class Detection:
+    """Effects of the lines of an axis on the log rate of being seen.
+
+    Attributes
+    ----------
+    mean, variance : arrays of shape (n,)
+        Of q(α), or q(β): normal around its mode.
+    """
+
+    mean: Array
+    variance: Array
+
+    def take(self, lines: slice | Array) -> Detection:
+        """The chosen lines."""
+        return Detection(self.mean[lines], self.variance[lines])
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """What all cells share of how values decide whether they are seen.
+
+    Attributes
+    ----------
+    intercept : float
+        a0.
+    slope : float
+        Γ, the change of the log rate of being seen with the value; values in units of their spread.
+    spreads : tuple of float
+        Prior standard deviations of the effects of detection of rows and of columns.
+    learns : bool
+        Whether Γ is learned.
+    information : tuple of float
+        Second derivatives in (a0, a0), (a0, Γ), (Γ, Γ) with the sign changed, lines held.
+    shared_with : tuple of tuples of float
+        How much of it effects of rows, and of columns, could explain as well.
+    """
+
+    intercept: float
+    slope: float = 0.0
+    spreads: tuple[float, float] = (1.0, 1.0)
+    learns: bool = True
+    information: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    shared_with: tuple[tuple[float, float, float], tuple[float, float, float]] = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+
+    @classmethod
+    def start(cls, density: float, slope: float | None) -> Mechanism:
+        """Before any cell is seen: all cells alike, and Γ as given, or 0 and learned."""
+        return cls(float(np.log(-np.log1p(-density))), slope or 0.0, learns=slope is None)
+
+    @property
+    def moves_values(self) -> bool:
+        """Whether missing cells tell anything about values."""
+        return self.learns or self.slope != 0.0
+
+    def first_lines(self, axis: int, n: int) -> Detection:
+        """Effects of detection of ``n`` lines without cells: their prior."""
+        return Detection(np.zeros(n), np.full(n, self.spreads[axis] ** 2))
+
+    def learned(self, axis: int, lines: Detection, sums: Floats) -> Mechanism:
+        """A Newton step on (a0, Γ) under the prior Γ ~ N(0, 1), and the prior spread of the axis just updated."""
+        gradient = sums[:2] - np.array([0.0, self.slope])
+        information = np.array([[sums[2], sums[3]], [sums[3], sums[4] + 1.0]])
+        if not self.learns:
+            step = np.array([gradient[0] / max(information[0, 0], 1e-12), 0.0])
+        else:
+            size, direction = np.linalg.eigh(information)
+            step = direction @ (direction.T @ gradient / np.maximum(np.abs(size), 1e-9))
+        step = np.clip(step, -LEAP, LEAP)
+        spread = max(float(np.sqrt(np.mean(lines.mean**2 + lines.variance))), NARROWEST)
+        shared = [self.shared_with[0], self.shared_with[1]]
+        shared[axis] = _three(sums[5:8])
+        return replace(
+            self,
+            intercept=self.intercept + float(step[0]),
+            slope=self.slope + float(step[1]),
+            spreads=(spread, self.spreads[1]) if axis == 0 else (self.spreads[0], spread),
+            information=_three(sums[2:5]),
+            shared_with=(shared[0], shared[1]),
+        )
+
+    @property
+    def error(self) -> float:
+        """Standard deviation of Γ, with a0 and the effects of detection free and the values' lines held.
+
+        What rows and what columns could explain is taken off one after the other, as in an analysis of variance.
+        """
+        if not self.learns:
+            return 0.0
+        alone = _left(self.information)
+        both = [_left(_three(np.subtract(self.information, one))) for one in self.shared_with]
+        return float(1.0 / np.sqrt(max(sum(both) - alone, 0.0) + 1.0))
+
+    def errors_at(self, y: Floats) -> Floats:
+        """Standard deviation of a0 + Γ y, the effects of detection at 0."""
+        flat, mixed, _ = self.information
+        return np.sqrt(1.0 / max(flat, 1e-12) + ((y - mixed / max(flat, 1e-12)) * self.error) ** 2)
+
+    def log_prior(self) -> float:
+        """Log prior of Γ, but for constants."""
+        return -0.5 * self.slope**2
+
+    def divergence(self, axis: int, lines: Detection) -> float:
+        """KL of the effects of detection of an axis from their prior."""
+        variance = self.spreads[axis] ** 2
+        ratio = lines.variance.astype(np.float64) / variance
+        return 0.5 * float(np.sum(ratio - 1.0 - np.log(ratio) + lines.mean.astype(np.float64) ** 2 / variance))
+
+
+def _left(information: tuple[float, float, float]) -> float:
+    """Information about Γ once a0 is free."""
+    flat, mixed, steep = information
+    return steep - mixed**2 / max(flat, 1e-12)
+
+
+def _three(numbers: Floats) -> tuple[float, float, float]:
+    return float(numbers[0]), float(numbers[1]), float(numbers[2])
+
+
+class Unseen(NamedTuple):
+    """What the missing cells of a block tell about its lines.
+
+    Attributes
+    ----------
+    linear, quadratic : arrays of shape (n, D1) and (n, D2)
+        Their part of the data model's sums: weights times targets, and weights.
+    squares : array of shape (n,)
+        Σ E[(y − μ)²]/noise − 1: by how much they scatter more than noise would have them.
+    log_z : float
+        Σ ℓ.
+    """
+
+    linear: Floats
+    quadratic: Floats
+    squares: Floats
+    log_z: float
+
+
+class Exposed(NamedTuple):
+    """A block of lines as detection sees them.
+
+    Attributes
+    ----------
+    axis : int
+        The axis of the lines.
+    cells, hidden : Lines
+        Observed cells, and those that are neither observed nor missing, or None.
+    first, second : arrays of shape (n, D1) and (n, D2)
+        Features of the lines; inner products with those of the other side are E[μ] and E[μ²].
+    precision : array of shape (n,)
+        E[λ] of the lines over σ².
+    lines : Detection
+        Effects of the lines.
+    their_first, their_second, their_precision, their_effect : arrays
+        The same of the whole other side.
+    """
+
+    axis: int
+    cells: Lines
+    hidden: Lines | None
+    first: Array
+    second: Array
+    precision: Floats
+    lines: Detection
+    their_first: Array
+    their_second: Array
+    their_precision: Floats
+    their_effect: Array
+
+    def some(self, lines: slice) -> Exposed:
+        """Some of the lines."""
+        return self._replace(
+            cells=_cut(self.cells, lines),
+            hidden=None if self.hidden is None else _cut(self.hidden, lines),
+            first=self.first[lines],
+            second=self.second[lines],
+            precision=self.precision[lines],
+            lines=self.lines.take(lines),
+        )
+
+
+class _Missing(NamedTuple):
+    """Missing cells of some lines: where they are in lines × the other axis, and the moments of their values."""
+
+    where: Array
+    mean: Floats
+    noise: Floats
+    scale: Floats
+    found: Missing
+
+
+def _cut(cells: Lines, lines: slice) -> Lines:
+    """Cells of some lines of a block: places and values alone."""
+    start, stop = int(cells.indptr[lines.start]), int(cells.indptr[lines.stop])
+    indptr = cells.indptr[lines.start : lines.stop + 1] - start
+    values = cells.values[start:stop] if cells.values.size else cells.values
+    return Lines(indptr, cells.indices[start:stop], values, cells.group[:0], cells.offset[:0])
+
+
+def _missing(block: Exposed, mechanism: Mechanism, kernels: Kernels) -> _Missing:
+    """All cells of the lines that are neither observed nor hidden, under the lines as they are."""
+    n, width = len(block.first), len(block.their_first)
+    free = np.ones((n, width), np.bool_)
+    for cells in (block.cells, block.hidden):
+        if cells is not None:
+            free[np.repeat(np.arange(n), np.diff(cells.indptr)), cells.indices] = False
+    where = np.flatnonzero(free)
+    line, other = np.divmod(where, width)
+    mean = (block.first @ block.their_first.T).ravel()[where].astype(np.float64)
+    square = (block.second @ block.their_second.T).ravel()[where]
+    noise = 1.0 / (block.precision[line] * block.their_precision[other])
+    scale = np.sqrt(np.maximum(square - mean**2, 0.0) + noise)
+    base = mechanism.intercept + block.lines.mean[line] + block.their_effect[other]
+    found = kernels.moments_of_missing(base + mechanism.slope * mean, mechanism.slope * scale)
+    return _Missing(where, mean, noise, scale, Missing(*found))
+
+
+def unseen_sums(block: Exposed, mechanism: Mechanism, kernels: Kernels) -> Unseen:
+    """What the missing cells tell about the lines: −∂²ℓ/∂m² as weights, and w t = w m + ∂ℓ/∂m (MATH §27)."""
+    n, slope, log_z = len(block.first), mechanism.slope, 0.0
+    linear, quadratic = np.zeros(block.first.shape), np.zeros(block.second.shape)
+    squares = np.zeros(n)
+    if not mechanism.moves_values:
+        return Unseen(linear, quadratic, squares, _log_missing(block, mechanism, kernels))
+    for lines in _pieces(block):
+        part = _missing(block.some(lines), mechanism, kernels)
+        rate = part.found.rate
+        weight = slope**2 * np.maximum(part.found.information, FEWEST * rate)
+        dense = np.zeros((2, (lines.stop - lines.start) * len(block.their_first)))
+        dense[0, part.where], dense[1, part.where] = weight * part.mean - slope * rate, weight
+        pulls, weights = dense.reshape(2, lines.stop - lines.start, -1)
+        linear[lines], quadratic[lines] = pulls @ block.their_first, weights @ block.their_second
+        squares[lines] = _by_line(part, lines, block, _excess(part)) if slope else 0.0
+        log_z += float(np.sum(part.found.log_probability))
+    return Unseen(linear, quadratic, squares, log_z)
+
+
+def _log_missing(block: Exposed, mechanism: Mechanism, kernels: Kernels) -> float:
+    """Σ ℓ alone."""
+    parts = (_missing(block.some(lines), mechanism, kernels) for lines in _pieces(block))
+    return sum(float(np.sum(part.found.log_probability)) for part in parts)
+
+
+def _pieces(block: Exposed) -> list[slice]:
+    return list(pieces(len(block.first), max(1, PIECE // max(len(block.their_first), 1))))
+
+
+def _excess(part: _Missing) -> Floats:
+    """E[(y − μ)²]/noise − 1 of each missing cell: (noise/τ²)(E[x²] − 1)."""
+    return part.noise / part.scale**2 * (part.found.square - 1.0)
+
+
+def _by_line(part: _Missing, lines: slice, block: Exposed, each: Floats) -> Floats:
+    """Sums over the missing cells of each line."""
+    found = np.bincount(part.where // len(block.their_first), each, lines.stop - lines.start)
+    return np.asarray(found, np.float64)
+
+
+class Learned(NamedTuple):
+    """New effects of detection of a block of lines, and what all cells share learns from.
+
+    Attributes
+    ----------
+    lines : Detection
+        New effects.
+    sums : array of shape (8,)
+        Gradient of (a0, Γ), its information (3 numbers), and what of that the effects could explain (3).
+    excess : float
+        Σ E[(y − μ)²]/noise − 1 over the missing cells, under the lines as they are.
+    log_z : float
+        Σ log P(observed | y) over the observed cells, under the effects before.
+    """
+
+    lines: Detection
+    sums: Floats
+    excess: float
+    log_z: float
+
+
+def learned_effects(block: Exposed, mechanism: Mechanism, kernels: Kernels) -> Learned:
+    """A Newton step on the effects of the lines, and the sums that a0 and Γ are learned from, after that step."""
+    n = len(block.first)
+    by_line, whole = np.zeros((3, n)), np.zeros(2)  # gradient, information, that with Γ; of Γ alone
+    excess, log_z = 0.0, _add_seen(block, mechanism, by_line, whole)
+    for lines in _pieces(block):
+        part = _missing(block.some(lines), mechanism, kernels)
+        found, mean, scale = part.found, part.mean, part.scale
+        information = np.maximum(found.information, FEWEST * found.rate)
+        rate_y = mean * found.rate + scale * found.rate_x
+        mixed = mean * information + scale * found.information_x
+        both = mean**2 * information + 2.0 * mean * scale * found.information_x + scale**2 * found.information_xx
+        for row, each in enumerate((-found.rate, information, mixed)):
+            by_line[row, lines] += _by_line(part, lines, block, each)
+        whole += [-float(np.sum(rate_y)), float(np.sum(both))]
+        excess += float(np.sum(_excess(part))) if mechanism.slope else 0.0
+    return _stepped(block, mechanism, (by_line, whole), excess, log_z)
+
+
+def _add_seen(block: Exposed, mechanism: Mechanism, by_line: Floats, whole: Floats) -> float:
+    """The observed cells' part of the sums; returns Σ log P(observed | y)."""
+    line = np.repeat(np.arange(len(block.first)), np.diff(block.cells.indptr))
+    y = block.cells.values.astype(np.float64)
+    base = mechanism.intercept + block.lines.mean[line] + block.their_effect[block.cells.indices]
+    found = seen(base + mechanism.slope * y)
+    for row, each in enumerate((found.score, found.information, y * found.information)):
+        by_line[row] += np.bincount(line, each, by_line.shape[1])
+    whole += [float(np.sum(y * found.score)), float(np.sum(y**2 * found.information))]
+    return float(np.sum(found.log_probability))
+
+
+def _stepped(block: Exposed, mechanism: Mechanism, sums: tuple[Floats, Floats], excess: float, log_z: float) -> Learned:
+    """New effects; the gradient of (a0, Γ) is carried to them along the second derivatives."""
+    (gradient, information, mixed), whole = sums
+    prior = mechanism.spreads[block.axis] ** -2
+    precision = information + prior
+    old = block.lines.mean.astype(np.float64)
+    step = np.clip((gradient - prior * old) / precision, -LEAP, LEAP)
+    carried = np.array([gradient.sum() - information @ step, whole[0] - mixed @ step])
+    variance = 1.0 / precision
+    shared = [information**2 @ variance, (information * mixed) @ variance, mixed**2 @ variance]
+    all_sums = np.array([*carried, information.sum(), mixed.sum(), whole[1], *shared])
+    dtype: Any = block.lines.mean.dtype
+    lines = Detection((old + step).astype(dtype), variance.astype(dtype))
+    return Learned(lines, all_sums, excess, log_z)
