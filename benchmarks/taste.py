@@ -68,7 +68,7 @@ def _line(numbers: list[float] | np.ndarray, squared: float) -> str:
 def masks(draws: int) -> None:
     """How often a gain above two standard errors is seen where there is none."""
     found = 0
-    sources = zip(masked(draws, False), masked(draws, True), strict=True)
+    sources = zip(masked(range(draws), False), masked(range(draws), True), strict=True)
     for draw, pair in enumerate(sources):
         name, cells = pair[draw % 2]
         train, _, test = cells.split(test=0.2, valid=0.0, seed=draw)

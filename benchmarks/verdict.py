@@ -4,7 +4,7 @@
         [--max-iter 200]
     python -m benchmarks.verdict real [--names yelp_250k ml_latest_small geuvadis cptac ml_1m coat lastfm_counts
         pbmc3k_counts] [--seeds 0 1 2] [--rows 0] [--linkages free free,s=4]
-    python -m benchmarks.verdict masks [--draws 20] [--unequal] [--seeds 0]
+    python -m benchmarks.verdict masks [--draws 20] [--first 0] [--unequal] [--seeds 0]
 
 Rank 10, factors 10. Each seed is a split (20 % test) and a start; yelp has the authors' split and other starts. Counts
 (lastfm_counts, pbmc3k_counts) have a Poisson factorization, all others a Gaussian one. ``table``: what linkages of the
@@ -171,13 +171,13 @@ def chance(rng: np.random.Generator, shape: tuple[int, int], share: float, unequ
     return 1.0 / (1.0 + np.exp(odds) * (1.0 - share) / share)
 
 
-def masked(draws: int, unequal: bool) -> Iterator[tuple[str, Cells]]:
+def masked(draws: range, unequal: bool) -> Iterator[tuple[str, Cells]]:
     """Complete matrices in turn, each masked at random, lines equally often or not."""
     jester = np.full((1000, 100), np.nan)
     row, col, value = triplets(next((folder() / "jester_dense1000").glob("*.parquet")))
     jester[np.unique(row, return_inverse=True)[1], np.unique(col, return_inverse=True)[1]] = value
     cptac, transcripts = whole("cptac"), geuvadis_cells()
-    for draw in range(draws):
+    for draw in draws:
         rng = np.random.default_rng((3000 if unequal else 1000) + draw)
         kind = ("jester", "cptac rows", "geuvadis rows", "row noise")[draw % 4]
         share = SHARES[(draw // 4) % 3]
@@ -191,7 +191,7 @@ def masked(draws: int, unequal: bool) -> Iterator[tuple[str, Cells]]:
         yield f"{kind}, {100 * np.isnan(kept).mean():.0f} % masked, draw {draw}", Cells.from_dense(kept)
 
 
-def masks(draws: int, unequal: bool, seeds: list[int]) -> None:
+def masks(draws: range, unequal: bool, seeds: list[int]) -> None:
     """How often the verdict says that modelling the missingness helps where it cannot."""
     said = 0
     for name, cells in masked(draws, unequal):
@@ -204,7 +204,7 @@ def masks(draws: int, unequal: bool, seeds: list[int]) -> None:
         text = "  ".join(f"{mean:+.4f} ± {se:.4f}" for mean, se in gains)
         seconds = time.perf_counter() - began
         print(f"{name:38s} helps {result.verdict.helps!s:5s}  {text}  ({seconds:.0f} s)", flush=True)
-    print(f"helps: {said} of {draws}")
+    print(f"helps: {said} of {len(draws)}")
 
 
 def main() -> None:
@@ -215,6 +215,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", help="splits and starts, one after the other (0 1 2; masks: 0)")
     parser.add_argument("--rows", type=int, default=0)
     parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="masks: draws from this one on")
     parser.add_argument("--linkages", nargs="+", help="of the coupled models")
     parser.add_argument("--max-iter", type=int, default=200, help="table: sweeps of each fit, at most")
     parser.add_argument("--unequal", action="store_true", help="masks: lines are observed unequally often")
@@ -226,7 +227,7 @@ def main() -> None:
         names = arguments.names or ["geuvadis", "ml_latest_small", "yelp_250k", "cptac"]
         real(names, arguments.seeds or [0, 1, 2], arguments.rows, arguments.linkages or ["free", "free,s=4"])
     else:
-        masks(arguments.draws, arguments.unequal, arguments.seeds or [0])
+        masks(range(arguments.first, arguments.first + arguments.draws), arguments.unequal, arguments.seeds or [0])
 
 
 if __name__ == "__main__":

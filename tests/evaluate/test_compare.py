@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import nmar
+from nmar.evaluate import compare as compare_module
 from nmar.evaluate.comparison import Comparison, Key
 from nmar.evaluate.scoring import score
+from nmar.fit.train import train as train_model
 from nmar.posterior.posterior import log_density
 
 DATA = "factorization:2"
@@ -143,6 +145,20 @@ def test_labels_keep_settings_apart(linked: nmar.Cells) -> None:
     assert [row.name for row in result.rows] == ["ignorable", *names]
     assert [row.linkage for row in result.rows] == ["ignorable", *names]
     assert [row.thinning for row in result.rows] == [1, 1, 1, 1, 8, 4]
+
+
+def test_models_of_two_stages_share_the_first_one(linked: nmar.Cells, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pattern is fitted once for each split, and every fit is the one that it would be by itself."""
+    made: list[int] = []
+    first = compare_module.first_stage
+    monkeypatch.setattr(compare_module, "first_stage", lambda *a: (made.append(a[1].seed), first(*a))[1])
+    options = {"factors": 2, "max_iter": 3, "seeds": 2, "n_jobs": 1}
+    result = nmar.compare(linked, [DATA, "effects"], ["linear"], **options)
+    assert made == [0, 1]
+    train, _, test = linked.split(0.2, 0.0, 1)
+    for key, entries in result.entries.items():
+        alone = train_model(train, replace(result.options[key], seed=1), hidden=test)
+        np.testing.assert_array_equal(score(alone.posterior, test).predictive, entries[1].scores.predictive)
 
 
 def test_further_settings_are_those_of_all_fits(linked: nmar.Cells) -> None:

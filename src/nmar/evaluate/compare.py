@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -23,9 +23,11 @@ from nmar.fit.names import data_named, label, linkage_named
 from nmar.fit.options import Options, coupling
 from nmar.fit.progress import progress
 from nmar.fit.taste import describes
+from nmar.fit.train import first_stage
 from nmar.fit.train import train as fit_model
 from nmar.models.arguments import check_choice, check_count
 from nmar.models.settings import Factorization, Settings
+from nmar.posterior.posterior import Posterior
 from nmar.prob.families import family
 from nmar.prob.linkage import Linkage
 
@@ -230,6 +232,7 @@ class Runner:
     verbose: int
     total: int
     done: int = 0
+    patterns: dict[int, Posterior] = field(default_factory=dict)  # of first stages, by seed
 
     def entry(self, part: Split, key: Key, options: Options) -> Entry:
         """A fit and its scores."""
@@ -238,11 +241,19 @@ class Runner:
         log.info("fit %s", text)
         began = perf_counter()
         with progress(self.verbose, options.stop.max_iter, text) as watch:
-            fitted = fit_model(part.train, options, valid=part.valid, hidden=part.test, watch=watch)
+            first = self._first(part, options) if key.kind in (TASTE, SHUFFLED, TWO_STAGE) else None
+            fitted = fit_model(part.train, options, valid=part.valid, hidden=part.test, watch=watch, pattern=first)
         seconds = perf_counter() - began
         scores = _finite(score(fitted.posterior, part.test), text)
         log.info("fit %s: %.4f nats per cell in %.1f s", text, scores.predictive.mean(), seconds)
         return Entry(fitted, scores, seconds)
+
+    def _first(self, part: Split, options: Options) -> Posterior:
+        """The pattern of a first stage, fitted once for all models of a split."""
+        seed = int(options.seed)
+        if seed not in self.patterns:
+            self.patterns[seed] = first_stage(part.train, options, part.valid, part.test)
+        return self.patterns[seed]
 
 
 def _finite(scores: Scores, text: str) -> Scores:

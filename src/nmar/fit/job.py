@@ -19,6 +19,7 @@ from nmar.kernels.spec import Kernels
 from nmar.models.context import Context, Executor, Observed
 from nmar.models.law import Law
 from nmar.models.taste import Taste
+from nmar.posterior.posterior import Posterior
 from nmar.prob.linkage import Linkage
 
 __all__ = ["Job", "Watch", "begin_fit", "check_cells", "fixed_seed", "hidden_cells"]
@@ -40,6 +41,7 @@ class Job:
     control: Control
     keep: Checkpoint | None = None
     taste: tuple[Taste | None, Taste | None] | None = None  # of the data model's covariates, where they are choices
+    pattern: Posterior | None = None  # of a first stage that was fitted before
     began: float = field(default_factory=time.perf_counter)
 
     @property

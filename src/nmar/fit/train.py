@@ -83,6 +83,7 @@ def train(
     watch: Watch | None = None,
     control: Control | None = None,
     keep: Checkpoint | None = None,
+    pattern: Posterior | None = None,
 ) -> Fitted:
     """Fit a model.
 
@@ -102,6 +103,8 @@ def train(
         Callbacks.
     keep : Checkpoint, optional
         Where to write checkpoints, and whether to go on from one.
+    pattern : Posterior, optional
+        What :func:`first_stage` gives for the same cells and options, where a model needs it and it is at hand.
 
     Raises
     ------
@@ -122,7 +125,8 @@ def train(
     options = replace(options, seed=fixed_seed(options.seed))
     with running(options.executor, options.n_jobs) as executor:
         verify(cells, executor)
-        job = _prepared(Job(options, cells, valid, away, choose(options.backend), executor, watch, control, keep))
+        job = Job(options, cells, valid, away, choose(options.backend), executor, watch, control, keep, pattern=pattern)
+        job = _prepared(job)
         start = _two_stage(job) if options.linkage == "two-stage" else _start(job)
         choices = choices or start.choices
         return uninterrupted(
@@ -215,8 +219,18 @@ def _choose_linkage(
     return chosen, replace(options, linkage=best.value), choices
 
 
+def first_stage(cells: Cells, options: Options, valid: Cells | None, hidden: Cells | None) -> Posterior:
+    """The pattern that models by two stages begin with: taste, its control and the two-stage baseline share it."""
+    away = hidden_cells(cells, *(part for part in (valid, hidden) if part is not None))
+    options = replace(options, seed=fixed_seed(options.seed))
+    with running(options.executor, options.n_jobs) as executor:
+        return _pattern_first(Job(options, cells, valid, away, choose(options.backend), executor, None, Control()))
+
+
 def _pattern_first(job: Job) -> Posterior:
     """The pattern alone, until its bound settles."""
+    if job.pattern is not None:
+        return job.pattern
     plain = replace(job.options, linkage="ignorable", control=False, target="observed", propensity=None)
     options = replace(plain, data=PatternOnly(), solver="batch", noise=None, tail=None, mechanism="none")
     start = _start(replace(job, options=options, valid=None, watch=None, keep=_stage(job, "pattern")))
