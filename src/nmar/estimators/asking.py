@@ -18,6 +18,7 @@ from nmar.data.dataset import Dataset
 from nmar.data.seeds import check_seed
 from nmar.fit.executor import threads
 from nmar.models.arguments import check_choice, check_count
+from nmar.posterior import levels
 from nmar.posterior import posterior as ask
 from nmar.posterior.streamed import Scored, mean_log_density
 
@@ -251,6 +252,37 @@ class Asking:
         model, i, j = self._positions(rows, cols, unknown, target)
         mean, variance = ask.mean_and_variance(model, i, j)
         return (mean, np.sqrt(variance)) if return_std else mean
+
+    def predict_levels(
+        self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown = "error", target: Target = None
+    ) -> Array:
+        """P(level) of entries given by id, of a model with ``family="levels"``: (entries, levels).
+
+        Parameters
+        ----------
+        rows, cols : ids, one of each per entry
+        unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
+        target : "observed", values given that they are observed; "all", of any cell; None: as fitted
+
+        Returns
+        -------
+        (entries, levels) array
+            In the order of ``levels_``.
+
+        Examples
+        --------
+        >>> import nmar
+        >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+        >>> ratings = cells.with_values(1.0 + (cells.values > -1.0) + (cells.values > 1.0))
+        >>> model = nmar.CCPF(nmar.Effects("rows", family="levels"), factors=2, max_iter=5, random_state=0)
+        >>> chance = model.fit(ratings).predict_levels([0, 1], [2, 3])
+        >>> chance.shape, chance.sum(axis=1).round(6).tolist()
+        ((2, 3), [1.0, 1.0])
+        """
+        model, i, j = self._positions(rows, cols, unknown, target)
+        if model.law.scale is None:
+            raise ValueError("predict_levels needs a model with family='levels'; this one has numbers for values")
+        return levels.probabilities(model, i, j)
 
     def interval(
         self, rows: ArrayLike, cols: ArrayLike, level: float = 0.9, unknown: Unknown = "error", target: Target = None

@@ -28,7 +28,7 @@ class Observed:
     cells : values as the model sees them (in its units)
     hidden : cells that are neither observed nor missing, or None
     group : class of each cell in row-major order (known bins; distinct values), or None: none, or looked up
-    distinct : values of the classes, for families that need them
+    distinct : values of the classes, for families that need them and for levels on disk
     """
 
     cells: Cells

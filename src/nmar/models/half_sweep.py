@@ -76,7 +76,7 @@ def _half_sweep(axis: int, state: State, context: Context, how: tuple[bool, Scal
     observed, law, shared, (learns, scaling, theirs) = context.observed, context.law, state.shared, how
     if theirs is None:
         theirs = whole_view(state.sides[1 - axis], 1 - axis, context, shared)
-    tables = cell_law(law, shared, observed.distinct)._replace(learns=learns and law.data.has_values)
+    tables = cell_law(law, shared, _tabulated_values(law, observed))._replace(learns=learns and law.data.has_values)
     means = None
     if lines_differ(law, shared.linkage, observed.hidden):
         means = expected_weights(state.sides[1 - axis].pattern, 1 - axis, context)
@@ -212,9 +212,14 @@ def _gather(results: list[BlockResult], axis: int, context: Context, shared: Sha
     tail = None
     if shared.noise is not None and shared.noise.freedom:
         vectors, tail = vectors[:-1], float(vectors[-1].sum())
-    stats = _named(law, shared, vectors, by_value, count, observed.distinct)
+    stats = _named(law, shared, vectors, by_value, count, _tabulated_values(law, observed))
     read = [result.read for result in results if result.read is not None]
     return Info(log_z, stats, weights, sums, cross, tail, reduce(operator.add, read) if read else None)
+
+
+def _tabulated_values(law: Law, observed: Observed) -> Array | None:
+    """Values of the classes of cells, where tables are made for each."""
+    return observed.distinct if law.family.needs_values else None
 
 
 def _join_sums(parts: list[LineSums | None]) -> LineSums | None:

@@ -15,6 +15,7 @@ from nmar.models.state import Shared, State
 from nmar.models.taste import Taste
 from nmar.prob.families import Family, family
 from nmar.prob.linkage import Linkage
+from nmar.prob.scale import Scale
 from nmar.prob.support import Support
 
 
@@ -31,6 +32,7 @@ class Law:
     dtype : storage of the factors
     target : "observed" or "all": which cells predictions are about
     support : range and levels of the values that can be seen, or None: predictions know no bounds
+    scale : the levels of ordinal values, or None: values are numbers
     taste : how what rows and columns choose describes their values, or None where it does not
     """
 
@@ -42,6 +44,7 @@ class Law:
     dtype: Any = np.float64
     target: str = "observed"
     support: Support | None = None
+    scale: Scale | None = None
     taste: tuple[Taste | None, Taste | None] | None = None
 
     @property

@@ -12,22 +12,26 @@ from nmar.models.arguments import check_choice, check_count, warn_of_rank
 from nmar.models.bilinear import Bilinear, Coordinates
 from nmar.models.product import Product
 from nmar.models.protocol import DataModel
+from nmar.models.settings.leveled import Leveled
 from nmar.models.settings.lines import check_covariates, effect_shape, with_designs, with_intercepts
 
 
 @dataclass(frozen=True)
-class Factorization:
+class Factorization(Leveled):
     """Matrix factorization of the values.
 
     Parameters
     ----------
     rank : number of factors
-    family : "gaussian" (normal lines, probabilistic matrix factorization) or "poisson" (gamma lines)
-    covariance : "full" (one covariance matrix per line) or "diagonal" (the paper's); Gaussian only
-    bias : row and column biases; Gaussian only
+    family : "gaussian" (normal lines, probabilistic matrix factorization), "poisson" (gamma lines) or "levels": ordinal
+        values such as ratings, which are Gaussian values between cut points that are learned
+    covariance : "full" (one covariance matrix per line) or "diagonal" (the paper's); not Poisson
+    bias : row and column biases; not Poisson
     rows, cols : covariates of the rows and of the columns, on which the prior means of their factors and biases depend;
         a frame with a line per id (in a pandas index, or in the one column that holds every id), or an array with a
-        line per position. Ids without cells are predicted from theirs. Gaussian only
+        line per position. Ids without cells are predicted from theirs. Not Poisson
+    levels, styles, styles_by : of ``family="levels"`` alone: all levels in order (None: those found), and how many sets
+        of cut points the rows (or "cols") share out among them, or "auto"
 
     Examples
     --------
@@ -36,7 +40,7 @@ class Factorization:
     """
 
     rank: int = 10
-    family: Literal["gaussian", "poisson"] = "gaussian"
+    family: Literal["gaussian", "poisson", "levels"] = "gaussian"
     covariance: Literal["full", "diagonal"] = "full"
     bias: bool = True
     rows: Any = field(default=None, compare=False, repr=False)
@@ -44,7 +48,8 @@ class Factorization:
 
     def __post_init__(self) -> None:
         check_count("rank", self.rank, 1)
-        check_choice("family", self.family, ("gaussian", "poisson"))
+        check_choice("family", self.family, ("gaussian", "poisson", "levels"))
+        self.check_levels(self.family)
         check_choice("covariance", self.covariance, ("full", "diagonal"))
         check_covariates(self.family, self.rows, self.cols)
 
@@ -72,6 +77,6 @@ class Factorization:
 
     def describe(self) -> str:
         """Name and rank, and whether it has covariates."""
-        name = "factorization" if self.family == "gaussian" else "poisson-factorization"
+        name = f"{self.kind}factorization"
         known = "" if self.rows is None and self.cols is None else "+covariates"
-        return f"{name}:{self.rank}" + (":diagonal" if self.covariance == "diagonal" else "") + known
+        return f"{name}:{self.rank}" + (":diagonal" if self.covariance == "diagonal" else "") + self.styles_name + known
