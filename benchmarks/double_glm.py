@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nmar.report.dispersion import double_glm
+from nmar.evaluate.dispersion import double_glm
 
 SHAPE, CELLS, DRAWS = (400, 100), 3000, 400
 

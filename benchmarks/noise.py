@@ -16,39 +16,11 @@ import argparse
 import time
 
 import numpy as np
-from scipy.stats import rankdata
 
 import nmar
+from benchmarks.pattern import LINKAGES, area, problem
 from benchmarks.problems import PROBLEMS
 from nmar import CCPF, Factorization
-
-LINKAGES = {
-    "linear": "linear",
-    "free": "free",
-    "free, s=4": nmar.Free(thinning=4),
-    "free, s=16": nmar.Free(thinning=16),
-    "two-stage": "two-stage",
-}
-
-
-def problem(name: str, seed: int) -> tuple[nmar.Cells, nmar.Cells]:
-    """Training and test cells; MovieLens ratings as they were given, 0.5 to 5."""
-    train, _, test = PROBLEMS[name](seed)
-    if name == "ml_latest_small":
-        train, test = (part.with_values(part.values / 2.0) for part in (train, test))
-    return train, test
-
-
-def area(model: CCPF, train: nmar.Cells, test: nmar.Cells) -> float:
-    """Probability that a test cell has a larger P(observed) than a random pair that is not observed."""
-    rng, (i, j) = np.random.default_rng(0), test.positions()
-    a, b = (rng.integers(0, size, 2 * len(i)) for size in train.shape)
-    away = ~(train.contains(a, b) | test.contains(a, b))
-    a, b = a[away], b[away]
-    rows, cols = (axis.ids for axis in (train.rows, train.cols))
-    seen, missing = (model.observed_probability(rows[x], cols[y]) for x, y in ((i, j), (a, b)))
-    ranks = rankdata(np.concatenate([seen, missing]))
-    return float((ranks[: len(seen)].sum() - 0.5 * len(seen) * (len(seen) + 1)) / (len(seen) * len(missing)))
 
 
 def coverage(model: CCPF, train: nmar.Cells, test: nmar.Cells) -> tuple[float, list[float]]:

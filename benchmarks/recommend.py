@@ -26,8 +26,8 @@ import scipy.sparse as sparse
 import nmar
 from benchmarks.problems import folder, ml_1m, ml_latest_small, parts, triplets
 from nmar import Cells, metrics
+from nmar.evaluate.metrics import _hits
 from nmar.fit.loop.callbacks import Record
-from nmar.report.metrics import _hits
 
 Lists = np.ndarray
 N = 100

@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 
 import nmar
 from nmar.data import movielens
+from nmar.evaluate import curves
 from nmar.prob import counts
-from nmar.report import curves, figures
+from nmar.report import figures
 
 FOLDER = Path(__file__).parent / "images"
 

@@ -17,6 +17,24 @@ for _folder in ("oracle", "contract"):
     sys.path.insert(0, str(Path(__file__).parent / _folder))
 
 
+@pytest.fixture(scope="session")
+def linked():
+    """Cells whose spread falls with the latent count."""
+    import nmar
+
+    cells, _ = nmar.simulate((120, 80), nmar.Factorization(2), nmar.Geometric(-0.8), density=0.35, seed=1)
+    return cells
+
+
+@pytest.fixture(scope="session")
+def comparison(linked):
+    """A comparison of all kinds of fits."""
+    import nmar
+
+    settings = {"factors": 3, "max_iter": 25, "seeds": 1, "n_jobs": 1, "name": "sim <1>"}
+    return nmar.compare(linked, nmar.Factorization(2), ["linear", "free"], **settings)
+
+
 @pytest.fixture
 def ctrl_c_is_heard():
     """SIGINT raises KeyboardInterrupt: a shell that runs the tests in the background has it ignored."""

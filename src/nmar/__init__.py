@@ -20,6 +20,11 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names are i
     from nmar.estimators.annotate import to_arviz as to_arviz
     from nmar.estimators.ccpf import CCPF as CCPF
     from nmar.estimators.ccpf import load as load
+    from nmar.evaluate import metrics as metrics
+    from nmar.evaluate.check import check as check
+    from nmar.evaluate.compare import compare as compare
+    from nmar.evaluate.missingness import missingness_test as missingness_test
+    from nmar.evaluate.pooling import pool as pool
     from nmar.fit.checkpoint import register as register
     from nmar.fit.simulate import simulate as simulate
     from nmar.fit.solvers.entrywise import Entrywise as Entrywise
@@ -39,12 +44,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names are i
     from nmar.prob.linkage import Geometric as Geometric
     from nmar.prob.linkage import Ignorable as Ignorable
     from nmar.prob.linkage import Linear as Linear
-    from nmar.report import metrics as metrics
     from nmar.report import plot as plot
-    from nmar.report.check import check as check
-    from nmar.report.compare import compare as compare
-    from nmar.report.missingness import missingness_test as missingness_test
-    from nmar.report.pooling import pool as pool
 
 __version__ = "0.1.0"
 
@@ -77,11 +77,11 @@ _PUBLIC = {
     "store_factors": "nmar.estimators.annotate",
     "to_arviz": "nmar.estimators.annotate",
     "register": "nmar.fit.checkpoint",  # by then all records of the library are registered themselves
-    "check": "nmar.report.check",
-    "compare": "nmar.report.compare",
-    "missingness_test": "nmar.report.missingness",
-    "pool": "nmar.report.pooling",
-    "metrics": "nmar.report",
+    "check": "nmar.evaluate.check",
+    "compare": "nmar.evaluate.compare",
+    "missingness_test": "nmar.evaluate.missingness",
+    "pool": "nmar.evaluate.pooling",
+    "metrics": "nmar.evaluate",
     "plot": "nmar.report",
     "datasets": "nmar.data",
 }

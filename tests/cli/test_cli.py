@@ -14,8 +14,8 @@ import pytest
 import nmar
 from nmar.cli.main import VERBS, main
 from nmar.cli.names import parse_data
-from nmar.report.gains import Judges
-from nmar.report.scoring import score
+from nmar.evaluate.gains import Judges
+from nmar.evaluate.scoring import score
 from nmar.report.single import model_page
 
 COLUMNS = ["--row", "user", "--col", "item", "--value", "stars"]

@@ -76,10 +76,19 @@ def test_parquet_from_standard_input(train: Path, tmp_path: Path, monkeypatch) -
 
 
 def test_columns_of_the_command_line_are_not_guessed(train: Path, model: str, tmp_path: Path, capsys) -> None:
-    assert main(["convert", str(train), str(tmp_path / "a.csv")]) == 2
-    assert "['line', 'user', 'item', 'stars']" in capsys.readouterr().err
-    assert main(["predict", model, str(train), "-o", str(tmp_path / "a.csv")]) == 2
+    other = tmp_path / "other.csv"
+    other.write_text(train.read_text().replace("user,item,stars", "who,what,much"))
+    assert main(["convert", str(other), str(tmp_path / "a.csv")]) == 2
+    assert "['line', 'who', 'what', 'much']" in capsys.readouterr().err
+    assert main(["predict", model, str(other), "-o", str(tmp_path / "a.csv")]) == 2
     assert "name two of them with --row and --col" in capsys.readouterr().err
+
+
+def test_usual_names_need_no_options(train: Path, model: str, tmp_path: Path, capsys) -> None:
+    assert main(["convert", str(train), str(tmp_path / "a.csv")]) == 0
+    assert nmar.read(tmp_path / "a.csv").row_ids[0] == nmar.read(train, "user", "item", "stars").row_ids[0]
+    assert main(["predict", model, str(train), "-o", str(tmp_path / "b.csv")]) == 0
+    assert (tmp_path / "b.csv").read_text().startswith("user,item,mean,std,")
 
 
 def test_queries(train: Path, tmp_path: Path, capsys) -> None:
@@ -93,8 +102,9 @@ def test_queries(train: Path, tmp_path: Path, capsys) -> None:
         base.execute(f"CREATE TABLE ratings AS SELECT * FROM '{train}'")
     cells = nmar.read_sql("FROM ratings", tmp_path / "a.duckdb", row="user", col="item", value="stars")
     np.testing.assert_array_equal(cells.values, everything.values)
-    with pytest.raises(ValueError, match=r"the answer of the query has columns \['line', 'user'.*name them with row="):
-        nmar.read_sql("FROM ratings", tmp_path / "a.duckdb")
+    other = "SELECT line, user AS who, item AS what, stars AS much FROM ratings"
+    with pytest.raises(ValueError, match=r"the answer of the query has columns \['line', 'who'.*name them with row="):
+        nmar.read_sql(other, tmp_path / "a.duckdb")
     with pytest.raises(ValueError, match="without a line"):
         nmar.read_sql("SELECT user, item, stars FROM ratings WHERE item < 0", tmp_path / "a.duckdb")
     assert main(["convert", str(train), str(tmp_path / "b.csv"), "--sql", "SELECT nothing FROM data"]) == 2

@@ -32,7 +32,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, number: int, sweep: int) -> None:
     """The signal arrives when so many sweeps have begun."""
     plain, begun = FullSweeps.advance, []
 
-    def advance(*given):
+    def advance(self, *given):
         begun.append(1)
         if len(begun) == sweep:
             signal.raise_signal(number)

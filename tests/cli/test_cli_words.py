@@ -183,7 +183,7 @@ def test_a_model_with_its_cells_leaves_them_out(model: str, capsys) -> None:
     assert main(["recommend", model, "--rows", "u1", "--n", "20"]) == 0
     shown = capsys.readouterr()
     assert "--seen" not in shown.err
-    seen = nmar.load(model)._seen
+    seen = nmar.load(model).training_cells_
     mine = set(seen.col_ids[seen.col_index[seen.row_ids[seen.row_index] == "u1"]].tolist())
     assert not mine & {int(line.split("\t")[1]) for line in shown.out.splitlines()[1:]}
 
@@ -197,4 +197,4 @@ def test_completion(shell: str, capsys, tmp_path: Path) -> None:
         ask = '\nCOMP_WORDS=(nmar {}); COMP_CWORD={}; _nmar; echo "${{COMPREPLY[@]}}"\n'
         asked = ask.format("re", 1) + ask.format("fit --solver m", 3) + ask.format("predict --lev", 2)
         found = subprocess.run(["bash", "-c", script + asked], capture_output=True, text=True, check=True).stdout
-        assert found.splitlines() == ["recommend reproduce report", "minibatch", "--level"]
+        assert found.splitlines() == ["recommend report", "minibatch", "--level"]

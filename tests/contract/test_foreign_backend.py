@@ -83,7 +83,7 @@ def fitted(given, backend, minibatch=None, sweeps=2):
         settings = Minibatch(batch_size=10, remember=minibatch == "remembered")
         schedule = Batches(settings, given.observed, given.law, np.random.SeedSequence(0))
     context = Context(given.observed, given.law, choose(backend), Serial())
-    return run(Progress(given.state), context, StopRule(sweeps, 0.0), None, schedule)
+    return run(Progress(given.state), context, StopRule(sweeps, 0.0), schedule=schedule)
 
 
 def arrays(record):

@@ -327,20 +327,18 @@ def test_cells_survive_a_round_trip_through_a_table(tmp_path):
     check(read(tmp_path / "a.csv"))
 
 
-INDEXED = "{first},user,item,stars\n0,ann,20,5\n1,bob,10,0\n"
+INDEXED = "{first},who,what,much\n0,ann,20,5\n1,bob,10,0\n"
 
 
 @pytest.mark.parametrize("first", ["", "Unnamed: 0", "line"])
 def test_columns_are_never_guessed(tmp_path, parser, first):
-    """The first three columns of a table written with its index are (index, user, item)."""
+    """The first three columns of a table written with its index are (index, who, what)."""
     path = write(tmp_path / "a.csv", INDEXED.format(first=first))
-    with pytest.raises(
-        ValueError, match=r"has columns \[.*'user', 'item', 'stars'\].*name them with row=, col=, value="
-    ):
+    with pytest.raises(ValueError, match=r"has columns \[.*'who', 'what', 'much'\].*name them with row=, col=, value="):
         read(path)
     with pytest.raises(ValueError, match=r"not clear: name them with value="):
-        read(path, row="user", col="item")
-    assert read(path, row="user", col="item", value="stars").row_ids.tolist() == ["ann", "bob"]
+        read(path, row="who", col="what")
+    assert read(path, row="who", col="what", value="much").row_ids.tolist() == ["ann", "bob"]
 
 
 def test_an_unnamed_column_is_no_id(tmp_path, parser):
@@ -420,3 +418,18 @@ def test_a_nul_byte_in_mtx_is_refused(tmp_path):
     (tmp_path / "m.mtx.gz").write_bytes(gzip.compress(bytes(content)))
     with pytest.raises(ValueError, match=r"m\.mtx\.gz' is not a Matrix Market file: .*NUL byte"):
         read(tmp_path / "m.mtx.gz")
+
+
+@pytest.mark.parametrize(("mark", "row"), [(";", None), (";", "user"), ("|", None)])
+def test_another_delimiter_is_suggested(tmp_path, mark, row):
+    file = tmp_path / "ratings.csv"
+    file.write_text(mark.join(["user", "item", "stars"]) + "\n" + mark.join(["1", "2", "3"]) + "\n")
+    with pytest.raises(ValueError, match=rf"pass delimiter='\{mark}', by which its header is divided"):
+        read(file, row=row)
+
+
+def test_usual_names_among_more_columns(tmp_path):
+    file = tmp_path / "ratings.csv"
+    file.write_text("timestamp,movieId,userId,rating\n9,1,7,3.5\n8,2,7,4\n")
+    cells = read(file)
+    assert cells.row_ids.tolist() == [7] and cells.col_ids.tolist() == [1, 2] and cells.values.tolist() == [3.5, 4.0]

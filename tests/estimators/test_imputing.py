@@ -6,7 +6,7 @@ from scipy.stats import kstest
 
 import nmar
 from nmar.estimators.imputing import bent
-from nmar.report.scoring import probability_integral
+from nmar.evaluate.scoring import probability_integral
 
 SETTINGS = {"factors": 2, "random_state": 0, "max_iter": 20, "n_jobs": 1}
 
@@ -311,3 +311,18 @@ def test_shifted_counts_of_trials_stay_among_the_trials():
     model = nmar.CCPF(data, "ignorable", **SETTINGS).fit(cells)
     for shift, end in ((9.0, 3.0), (-9.0, 0.0)):
         assert np.all(model.impute(2, seed=0).shifted(shift).values == end)
+
+
+def test_names_of_index_and_columns_are_kept(tmp_path):
+    """Also through a file, and in blocks of rows."""
+    pandas = pytest.importorskip("pandas")
+    values = np.random.default_rng(0).normal(size=(12, 5))
+    values[::3, 1] = np.nan
+    index = pandas.Index([f"s{k}" for k in range(12)], name="sample")
+    frame = pandas.DataFrame(values, index, pandas.Index(list("abcde"), name="gene"))
+    model = nmar.CCPF(nmar.Effects("both"), "ignorable", factors=2, max_iter=5, random_state=0).fit(frame)
+    model.save(tmp_path / "m.nmar", seen=True)
+    for one in (model, nmar.load(tmp_path / "m.nmar")):
+        table = one.impute(n=1, seed=0, rows=["s3", "s0"]).table(0)
+        assert (table.index.name, table.columns.name) == ("sample", "gene")
+        assert list(table.index) == ["s3", "s0"]

@@ -115,10 +115,37 @@ def adata_product(model):
 
 
 def test_a_table_of_cells_under_other_names_is_not_taken_for_a_matrix(cells):
-    long = pandas.DataFrame({"user": np.array(ROWS)[cells.row_index], "item": cells.col_index, "stars": cells.values})
+    long = pandas.DataFrame({"who": np.array(ROWS)[cells.row_index], "what": cells.col_index, "much": cells.values})
     for frame in (long, polars.from_pandas(long), pyarrow.Table.from_pandas(long)):
-        with pytest.raises(ValueError, match=r"the column 'user' does not hold numbers; columns are \['user', 'item'"):
+        with pytest.raises(ValueError, match=r"the column 'who' does not hold numbers; columns are \['who', 'what'"):
             clone(MODEL).fit(frame)
+    numbers = long.assign(who=cells.row_index)
+    for frame in (numbers, polars.from_pandas(numbers), pyarrow.Table.from_pandas(numbers)):
+        told = r"X has columns \['who', 'what', 'much'\], as a table with one line per cell has; name them: nmar"
+        with pytest.raises(ValueError, match=told):
+            clone(MODEL).fit(frame)
+    two = long.rename(columns={"who": "user", "what": "item"}).assign(when=1.0)
+    with pytest.raises(ValueError, match=r"from_frame\(df, row='user', col='item', value=…\)"):
+        clone(MODEL).fit(two)
+
+
+@pytest.mark.parametrize("names", [("user_id", "item_id", "rating"), ("movieId", "userId", "x"), ("USER", "ASIN", "w")])
+def test_a_table_of_cells_is_told_by_its_usual_names(cells, names):
+    user = next(name for name in names if name.lower().startswith("u"))
+    item = next(name for name in names[:2] if name != user)
+    long = pandas.DataFrame({user: cells.row_index, item: cells.col_index, names[2]: cells.values})[list(names)]
+    exact = clone(MODEL).fit(nmar.Cells.from_frame(long, user, item, names[2]))
+    for frame in (long, polars.from_pandas(long), pyarrow.Table.from_pandas(long)):
+        np.testing.assert_array_equal(clone(MODEL).fit(frame).bound_trace_, exact.bound_trace_)
+
+
+def test_messages_list_ten_columns():
+    frame = pandas.DataFrame({f"gene{k}": ["a", "b"] for k in range(50)})
+    with pytest.raises(ValueError, match=r"'gene9', … \(40 more\)\]") as caught:
+        clone(MODEL).fit(frame)
+    assert len(str(caught.value)) < 400
+    with pytest.raises(ValueError, match=r"… \(40 more\)\]"):
+        nmar.Cells.from_frame(frame, "who", "what", "much")
 
 
 def test_wide_frames_with_a_column_of_ids(matrix):

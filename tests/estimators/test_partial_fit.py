@@ -117,7 +117,7 @@ def test_partial_fit_first_is_a_fit_then_grows_and_forgets_nothing():
     grown.partial_fit(train.take_rows(np.arange(100, 200)))  # new rows
     assert (grown.posterior_.rows.size, grown.posterior_.cols.size) == (200, 60)
     grown.partial_fit(train)  # known cells again: nothing doubles
-    assert grown._seen.n_observed == train.n_observed
+    assert grown.training_cells_.n_observed == train.n_observed
     assert grown.log_likelihood(test) > whole.log_likelihood(test) - 0.03
     part = test.take_rows(np.arange(100))
     assert grown.log_likelihood(part) > whole.log_likelihood(part) - 0.05

@@ -141,3 +141,15 @@ def test_warm_starts_go_on_from_the_present_model(cells):
         model.fit(cells[np.arange(1, len(cells))], valid=cells[[0]])
     more = cells.concat(nmar.Cells.from_frame({"r": [99], "c": [0], "v": [0.5]}, "r", "c", "v"))
     assert model.fit(more).posterior_.rows.ids[-1] == 99
+
+
+def test_data_models_and_linkages_by_name(cells, tmp_path):
+    """As on the command line and in compare."""
+    model = nmar.CCPF("factorization:2", "linear:0.3", factors=2, max_iter=3, random_state=0).fit(cells)
+    exact = nmar.CCPF(nmar.Factorization(2), nmar.Linear(0.3), factors=2, max_iter=3, random_state=0).fit(cells)
+    np.testing.assert_array_equal(model.bound_trace_, exact.bound_trace_)
+    assert clone(model).set_params(data__rank=4).data == nmar.Factorization(4)
+    model.save(tmp_path / "m.nmar")
+    assert nmar.load(tmp_path / "m.nmar").data == "factorization:2"
+    with pytest.raises(ValueError, match="data 'factorisation:2'; use factorization:RANK"):
+        nmar.CCPF("factorisation:2").fit(cells)

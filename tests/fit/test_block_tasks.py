@@ -85,7 +85,7 @@ def fitted(given, executor, minibatch=False):
         settings = Minibatch(batch_size=10, remember=minibatch == "remembered")
         schedule = Batches(settings, given.observed, given.law, np.random.SeedSequence(0))
     context = Context(given.observed, given.law, choose("numba"), executor)
-    return run(Progress(given.state), context, StopRule(2, 0.0), None, schedule)
+    return run(Progress(given.state), context, StopRule(2, 0.0), schedule=schedule)
 
 
 @pytest.mark.parametrize("link", LINKS)

@@ -138,7 +138,7 @@ def test_fit_score_predict_and_recommend_run_on_the_cluster(nearby, tmp_path):
     there = model("both", nmar.dask.CCPF)
     there.client, there.scratch = nearby, tmp_path
     there.fit(cells)  # written to the scratch folder
-    dataset = there._seen
+    dataset = there.training_cells_
     assert same_fit(here, there)
     tasks = []
     run = cluster.Cluster.map

@@ -150,7 +150,7 @@ def test_growth_is_interrupted_alike(cells, monkeypatch):
     sweeps = CtrlC(monkeypatch, after=-1)
     plain, calls = nmar.fit.loop.run.FullSweeps.advance, []
 
-    def advance(*given):
+    def advance(self, *given):
         calls.append(1)
         sweeps.armed = len(calls) == 3
         return plain(*given)

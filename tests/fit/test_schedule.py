@@ -7,11 +7,11 @@ import pytest
 from problems_fit import SETTINGS, THINNED, around, cells_of, same, start
 
 import nmar
-from nmar.fit.loop.align import align
+from nmar.fit.loop.remember import BatchSums
 from nmar.fit.loop.run import BatchStep, Memory, Progress, _bound, run, sweep_batch
 from nmar.fit.loop.stop import StopRule
 from nmar.fit.problem import observe
-from nmar.fit.solvers.remember import BatchSums
+from nmar.fit.solvers.align import align
 from nmar.fit.solvers.schedule import Batches, Minibatch, leading_part
 from nmar.models.bound import bound
 from nmar.models.context import Context
@@ -24,7 +24,7 @@ SEED = np.random.SeedSequence(0)
 
 def fit(problem, settings, passes=4):
     schedule = Batches(settings, problem.observed, problem.law, SEED)
-    return run(Progress(problem.state), around(problem), StopRule(passes, 0.0), None, schedule)
+    return run(Progress(problem.state), around(problem), StopRule(passes, 0.0), schedule=schedule)
 
 
 @pytest.mark.parametrize("name", [*SETTINGS, *THINNED])

@@ -174,7 +174,7 @@ def test_units_of_growth():
 
 
 def test_intervals_draws_and_recommendations_are_in_the_units_of_the_values():
-    from nmar.report.scoring import probability_integral
+    from nmar.evaluate.scoring import probability_integral
 
     values, i, j = table(), np.arange(11), np.arange(11)
     model, moved = base("full", "free-shift"), fit(MODELS["full"], LINKAGES["free-shift"], A * values + B)

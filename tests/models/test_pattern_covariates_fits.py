@@ -292,7 +292,7 @@ def test_a_draw_of_the_pattern_leaves_covariates_as_they_are(both):
                 assert len(lines) > 1 and np.ptp(lines, axis=0).max() == 0.0 and lines.min() > 0.0
 
 
-def test_draws_of_the_pattern_have_the_mean_of_the_posterior(both):
+def test_draws_of_the_pattern_have_the_moments_of_the_posterior(both):
     known, n = both.posterior_, 400
     rng = np.random.default_rng(1)
     laws = [known.law.pattern_of(known.state.shared, axis) for axis in (0, 1)]
@@ -301,8 +301,11 @@ def test_draws_of_the_pattern_have_the_mean_of_the_posterior(both):
         for _ in range(n)
     ]
     rates = np.array([np.sum(u[:5] * v[:5], axis=1) for u, v in drawn])
-    exact = known.rates(np.arange(5), np.arange(5))
+    exact, variance = known.rate_moments(np.arange(5), np.arange(5))
+    np.testing.assert_allclose(known.rates(np.arange(5), np.arange(5)), exact, rtol=1e-12)
     assert np.all(np.abs(rates.mean(axis=0) - exact) < 4.5 * rates.std(axis=0) / np.sqrt(n))
+    square = (rates - exact) ** 2
+    assert np.all(np.abs(square.mean(axis=0) - variance) < 4.5 * square.std(axis=0) / np.sqrt(n))
 
 
 def test_a_check_finds_no_misfit_in_a_pattern_of_covariates(problem, both):

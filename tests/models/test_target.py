@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,9 @@ from scipy.stats import poisson
 
 import nmar
 from nmar.fit.target import given_probability, inverse_weights
+from nmar.models.state import State
 from nmar.prob import counts
+from nmar.prob.factor import SURE, GammaFactor
 from nmar.prob.linkage import Free, Geometric, Linear
 
 RATES = np.array([1e-6, 0.05, 0.7, 6.0])
@@ -42,9 +45,21 @@ def shifted():
     return cells, nmar.CCPF(nmar.Effects("both"), link, factors=2, max_iter=10, random_state=0).fit(cells)
 
 
+def sure_of_its_pattern(model):
+    """A copy of the model that has the same E Λ and no doubt about it."""
+    known, sides = model.posterior_, []
+    for side in known.state.sides:
+        weights = GammaFactor(np.full(side.pattern.weights.alpha.shape, SURE), SURE / side.pattern.weights.mean)
+        sides.append(replace(side, pattern=replace(side.pattern.bare(), weights=weights)))
+    model = copy.copy(model)
+    model.posterior_ = replace(known, state=State(tuple(sides), known.state.shared))
+    return model
+
+
 def test_what_is_expected_of_all_cells_is_what_is_expected_of_observed_and_missing_ones(shifted):
-    """E[y] = P E[y | observed] + (1 − P) E[y | missing], a missing cell having e ~ Po((s − 1)Λ) events."""
+    """E[y] = P E[y | observed] + (1 − P) E[y | missing], a missing cell having e ~ Po((s − 1)Λ) events, Λ known."""
     _, model = shifted
+    model = sure_of_its_pattern(model)
     i, j = np.arange(20), np.arange(20)
     known, link = model.posterior_, model.posterior_.state.shared.linkage  # in the model's units
     rate, s = known.rates(i, j), link.events

@@ -415,8 +415,7 @@ def log_priors(law, state):
 def predictive(law, state, i, j, y, plugin=False):
     """log p(y | observed), E[y | observed] and Var[y | observed] of one cell by enumeration (22)."""
     shared = state.shared
-    u, v = (gamma_mean(side.pattern.weights) for side in state.sides)
-    rate = shared.rate if law.control else float(u[i] @ v[j])
+    rate = shared.rate if law.control else predicted_rate(state, i, j, plugin)
     prior, tables = truncated_poisson(rate, thinning=thinning_of(shared.linkage)), table(shared.linkage)
     if is_normal(law):
         mean, second = normal_moments(law, state, i, j)
@@ -440,9 +439,25 @@ def predictive(law, state, i, j, y, plugin=False):
     return float(logsumexp(np.log(np.maximum(prior, 1e-320)) + logs)), *moments
 
 
+def predicted_rate(state, i, j, plugin):
+    """E Λ where plugged in, else E[Λ | n ≥ 1] of a gamma Λ and its Poisson count n, by the trapezoidal rule."""
+    mean, variance = product_moments(*(side.pattern.weights for side in state.sides), i, j)
+    if plugin:
+        return mean
+    x = np.linspace(-60.0, 12.0, 14_401)
+    shape = mean**2 / variance
+    logs = shape * x - np.exp(x) * mean / variance + np.log(-np.expm1(-np.exp(x)))
+    weight = np.exp(logs - logs.max())
+    return float(weight @ np.exp(x) / weight.sum())
+
+
 def product_rate(state, i, j):
-    """E[λ] and Var[λ] = Σ_k (E[a²]E[b²] − (E[a]E[b])²) of a cell of a Poisson factorization."""
-    rows, cols = (side.data.weights for side in state.sides)
+    """E[λ] and Var[λ] of a cell of a Poisson factorization."""
+    return product_moments(*(side.data.weights for side in state.sides), i, j)
+
+
+def product_moments(rows, cols, i, j):
+    """Mean and variance of Σ_k a_k b_k of gamma lines: Σ_k E a E b and Σ_k (E[a²]E[b²] − (E[a]E[b])²)."""
     a, b = gamma_mean(rows)[i], gamma_mean(cols)[j]
     a2 = a**2 + (np.asarray(rows.alpha) / np.asarray(rows.beta) ** 2)[i]
     b2 = b**2 + (np.asarray(cols.alpha) / np.asarray(cols.beta) ** 2)[j]

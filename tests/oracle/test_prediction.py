@@ -32,8 +32,9 @@ def test_prediction_equals_enumeration(model, link, control):
         found = log_density(posterior, i, j, y, plugin=plugin)
         exact = [oracle.predictive(posterior.law, posterior.state, *cell, plugin) for cell in zip(i, j, y, strict=True)]
         np.testing.assert_allclose(found, [e[0] for e in exact], rtol=EXACT, atol=EXACT)
-        np.testing.assert_allclose(mean, [e[1] for e in exact], rtol=EXACT, atol=EXACT)
-        np.testing.assert_allclose(variance, [e[2] for e in exact], rtol=EXACT, atol=EXACT)
+        if not plugin:  # moments have the data model and the rates integrated out
+            np.testing.assert_allclose(mean, [e[1] for e in exact], rtol=EXACT, atol=EXACT)
+            np.testing.assert_allclose(variance, [e[2] for e in exact], rtol=EXACT, atol=EXACT)
 
 
 @pytest.mark.parametrize("link", ["linear+", "free", "free-shift", "free-thin8"])

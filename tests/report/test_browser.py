@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import nmar
-from nmar.report.comparison import Comparison
+from nmar.evaluate.comparison import Comparison
 from nmar.report.html import comparison_page, model_page
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -11,8 +11,8 @@ from itertools import pairwise
 import pytest
 
 import nmar
+from nmar.evaluate.comparison import Comparison
 from nmar.report import figures
-from nmar.report.comparison import Comparison
 from nmar.report.html import comparison_page, model_page
 from nmar.report.text import signed
 

@@ -8,7 +8,7 @@ import pytest
 import sklearn
 
 import nmar
-from nmar.report.comparison import Comparison
+from nmar.evaluate.comparison import Comparison
 
 NASTY = "<script>alert(1)</script>"
 

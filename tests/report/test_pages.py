@@ -11,10 +11,10 @@ import pytest
 
 import nmar
 from nmar.data.atomic import write_with
-from nmar.report import curves
-from nmar.report.comparison import Comparison, Key
+from nmar.evaluate import curves
+from nmar.evaluate.comparison import Comparison, Key
+from nmar.evaluate.gains import Gain
 from nmar.report.forest import Mark, forest, limits, ticks
-from nmar.report.gains import Gain
 from nmar.report.html import model_page
 from nmar.report.text import wrapped
 

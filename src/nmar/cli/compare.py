@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     used = used_by(args.data_file, args.test_file)
     cells = read_cells(args.data_file, args, query=args.sql, used=used)
     held_out = read_known(args.test_file, args, cells.rows, cells.cols, used=used) if args.test_file else None
-    from nmar.report.compare import compare
+    from nmar.evaluate.compare import compare
     from nmar.report.html import comparison_page
     from nmar.report.text import wrapped
 

@@ -34,8 +34,8 @@ def run(args: argparse.Namespace) -> int:
     """Load, score, print."""
     import numpy as np
 
-    from nmar.report.gains import Judges
-    from nmar.report.notes import ERROR
+    from nmar.evaluate.gains import Judges
+    from nmar.evaluate.notes import ERROR
 
     check_output(args.output, table=True)
     check_streams(args.json, {"--output": args.output})

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     """Load, draw, write one line for each missing cell."""
     check_output(args.output, table=True)
     model = read_model(args)
-    if not hasattr(model, "_seen"):
+    if model.training_cells_ is None:
         raise ValueError(
             f"{args.model!r} does not hold its training cells and cannot tell which are missing; fit with --keep-seen"
         )

@@ -26,7 +26,6 @@ VERBS = (
     "transform",
     "recommend",
     "test",
-    "reproduce",
     "simulate",
     "report",
     "convert",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nmar.report.names import DATA_NAMES, data_named, linkage_named
+from nmar.fit.names import DATA_NAMES, data_named, linkage_named
 
 DATA_HELP = f"data model: {DATA_NAMES}"
 LINKAGE_HELP = "linkage: NAME, NAME:C to fix its parameter, NAME,s=8 for thinned counts"

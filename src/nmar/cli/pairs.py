@@ -32,22 +32,23 @@ def read_pairs(path: str, args: argparse.Namespace, rows: Any, cols: Any) -> tup
 
 
 def _wanted(args: argparse.Namespace, labels: list[str]) -> list[tuple[str | None, str]]:
-    usual = {"row", "col"} <= set(labels)
-    return [
-        (args.row or ("row" if usual else None), "--row"),
-        (args.col or ("col" if usual else None), "--col"),
-    ]
+    from nmar.data.usual import usual_pair
+
+    row, col = usual_pair(labels) or (None, None)
+    return [(args.row or row, "--row"), (args.col or col, "--col")]
 
 
 def _choose(labels: list[str], given: str | None, place: int, what: str) -> str:
+    from nmar.data.usual import shortened
+
     if given is None:
         if len(labels) < 2:
-            raise ValueError(f"PAIRS has columns {labels}; two are needed (check --delimiter)")
+            raise ValueError(f"PAIRS has columns {shortened(labels)}; two are needed (check --delimiter)")
         if len(labels) > 2:
-            raise ValueError(f"PAIRS has columns {labels}; name two of them with --row and --col")
+            raise ValueError(f"PAIRS has columns {shortened(labels)}; name two of them with --row and --col")
         return labels[place]
     if given not in labels:
-        raise ValueError(f"{what} {given!r} is not a column of PAIRS; available: {labels}")
+        raise ValueError(f"{what} {given!r} is not a column of PAIRS; available: {shortened(labels)}")
     return given
 
 

@@ -27,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Load, predict, write."""
     from nmar.cli.pairs import read_pairs
-    from nmar.report.notes import POPULATIONS
+    from nmar.evaluate.notes import POPULATIONS
 
     check_output(args.output, table=True)
     model = read_model(args)

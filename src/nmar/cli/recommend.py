@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     known = model.posterior_
     ids = cast_ids(args.rows, known.rows)
     seen = read_known(args.seen, args, known.rows, known.cols, args.sql) if args.seen else None
-    has_seen = seen is not None or hasattr(model, "_seen")
+    has_seen = seen is not None or model.training_cells_ is not None
     cols, score = model.recommend(ids, args.n, has_seen, args.by, seen)
     kept = np.isfinite(score).ravel()  # where a row has no more columns to offer there is none
     table = {"row": np.repeat(ids, cols.shape[1])[kept], "col": cols.ravel()[kept], "score": score.ravel()[kept]}

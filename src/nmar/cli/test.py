@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     check_output(args.output, table=True)
     check_streams(args.json, {"--output": args.output})
     cells = read_cells(args.data_file, args, query=args.sql)
-    from nmar.report.missingness import missingness_test
+    from nmar.evaluate.missingness import missingness_test
 
     result = missingness_test(
         cells,

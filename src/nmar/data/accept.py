@@ -11,7 +11,8 @@ from nmar.data.cells import Cells
 def as_cells(X: Any, argument: str = "cells") -> Cells:
     """Cells from Cells, a table, AnnData, a torch tensor, a scipy sparse matrix, or an array with NaN where missing.
 
-    A table with columns row, col and value has one line per cell; any other has one line for each row of the matrix.
+    A table with columns row, col and value, or of other usual names (nmar/data/usual.py), has one line per cell; any
+    other has one line for each row of the matrix.
     """
     if isinstance(X, Cells):
         return X
@@ -21,6 +22,8 @@ def as_cells(X: Any, argument: str = "cells") -> Cells:
 
 
 def from_long(frame: Any) -> Cells:
-    """Cells from a table with the columns row, col and value (and weight, if it has one)."""
+    """Cells from a table whose columns are told by their names (and weight, if it has one)."""
+    columns = outside.long_columns(frame)
+    assert columns is not None
     weight = "weight" if "weight" in outside.column_names(frame) else None
-    return Cells.from_frame(frame, *outside.LONG, weight=weight)
+    return Cells.from_frame(frame, *columns, weight=weight)

@@ -7,7 +7,7 @@ translates both ways, and int64 positions. No model ever sees an id.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -46,6 +46,7 @@ class Axis:
 
     size: int
     table: NDArray[Any] | None = None  # None: the ids are 0..size-1, and no table is needed
+    name: str | None = None  # what the ids are called where they came from, as a pandas index is; no part of equality
     _cache: dict[str, Any] = field(default_factory=dict)  # lookup structures, built at the first question
 
     @classmethod
@@ -92,6 +93,10 @@ class Axis:
             raise ValueError(f"ids: {len(positions) - len(axis)} are repeated; an axis holds each id once")
         return axis.take(positions)
 
+    def called(self, name: Any) -> Axis:
+        """The same axis under a name; names that are no text are left out."""
+        return replace(self, name=name) if isinstance(name, str) else self
+
     @property
     def ids(self) -> NDArray[Any]:
         """The ids in the order of their positions (int64, or object for strings and mixtures)."""
@@ -135,10 +140,10 @@ class Axis:
         """The axis of the ids at `positions` (integers, each once, or a boolean mask), in that order."""
         chosen = as_positions(positions, self.size)
         if self.table is None and np.array_equal(chosen, np.arange(len(chosen))):
-            return Axis.range(len(chosen))
+            return Axis.range(len(chosen)).called(self.name)
         if len(chosen) and np.bincount(chosen).max() > 1:
             raise ValueError("positions: some are repeated, and ids must stay unique; pass each position once")
-        return _from_table(self.ids[chosen])
+        return _from_table(self.ids[chosen]).called(self.name)
 
     def extend(self, new_ids: Any) -> Axis:
         """A new axis with every old id in its place and the unseen `new_ids` appended.
@@ -159,10 +164,13 @@ class Axis:
         # 1 and "1" must stay different ids, so no numeric or string promotion.
         if old.dtype != added.dtype and not dates:
             old, added = old.astype(object), added.astype(object)
-        return _from_table(np.concatenate([old, added]))
+        return _from_table(np.concatenate([old, added])).called(self.name)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The axis as plain arrays, none of object dtype (so they can be stored without pickle)."""
+        return self._id_arrays() | ({} if self.name is None else {"name": np.array(self.name)})
+
+    def _id_arrays(self) -> dict[str, NDArray[Any]]:
         if self.table is None:
             return {"kind": np.array("range"), "ids": np.array(self.size, dtype=np.int64)}
         if self.table.dtype != object:
@@ -176,7 +184,11 @@ class Axis:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Axis:
         """The inverse of `to_arrays`."""
-        kind, ids = str(arrays["kind"]), np.asarray(arrays["ids"])
+        axis = cls._of_ids(str(arrays["kind"]), np.asarray(arrays["ids"]))
+        return axis.called(str(arrays["name"])) if "name" in arrays else axis
+
+    @classmethod
+    def _of_ids(cls, kind: str, ids: NDArray[Any]) -> Axis:
         if kind == "range":
             return cls.range(int(ids))
         if kind == "array":

@@ -17,6 +17,7 @@ from nmar.data.axis import Axis
 from nmar.data.compact import all_finite, compact
 from nmar.data.compressed import Compressed, index_dtype
 from nmar.data.ids import as_ids, unknown_ids
+from nmar.data.usual import shortened
 
 Duplicates = Literal["error", "last", "mean", "sum"]
 
@@ -266,7 +267,7 @@ def frame_columns(frame: Any, **wanted: str) -> dict[str, NDArray[Any]]:
         available, get = list(wrapped.columns), lambda name: wrapped[name].to_numpy()
     for argument, name in wanted.items():
         if name not in available:
-            raise ValueError(f"{argument}={name!r} is not a column; available: {available}")
+            raise ValueError(f"{argument}={name!r} is not a column; available: {shortened(available)}")
     return {argument: get(name) for argument, name in wanted.items()}
 
 

@@ -15,12 +15,13 @@ import scipy.sparse as sparse
 from numpy.typing import NDArray
 
 from nmar.data.axis import Axis
+from nmar.data.usual import shortened, usual_cells, usual_pair
 
-LONG = ("row", "col", "value")  # a frame with these columns has one line per cell
 ACCEPTED = (
     "nmar.Cells, a table (pandas, polars, pyarrow) with a line for each row of the matrix or with the columns row, col"
     " and value, AnnData, a torch tensor, a scipy sparse matrix, or an array with NaN where missing"
 )
+BY_NAME = "nmar.Cells.from_frame(df, row={}, col={}, value={})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,15 +53,21 @@ def is_frame(X: Any) -> bool:
     return library(X) in ("pandas", "polars", "pyarrow") and (hasattr(X, "columns") or hasattr(X, "column_names"))
 
 
+def long_columns(X: Any) -> tuple[Any, Any, Any] | None:
+    """Columns of row ids, column ids and values of a table with one line per cell, told by their names; else None."""
+    return usual_cells(column_names(X)) if is_frame(X) else None
+
+
 def is_long(X: Any) -> bool:
     """Whether this is a table with one line per cell, told by the names of its columns."""
-    return is_frame(X) and set(LONG) <= set(column_names(X))
+    return long_columns(X) is not None
 
 
 def matrix_of(X: Any, argument: str = "X") -> Matrix:
     """What a user passed as a matrix."""
     kind = library(X)
     if is_frame(X):
+        _refuse_pairs(X, argument)
         return wide(X, argument=argument)
     if kind == "anndata":
         return of_anndata(X)
@@ -84,6 +91,38 @@ def _eager(frame: Any) -> Any:
     return frame.collect() if type(frame).__name__ == "LazyFrame" else frame
 
 
+def _refuse_pairs(frame: Any, argument: str) -> None:
+    """Raise where a table that would be read as a matrix has one line per cell, by all that can be seen.
+
+    It has columns of row and of column ids by name, or it has three columns without a missing cell, the first two of
+    them whole numbers that occur again while pairs of them do not.
+    """
+    names = column_names(frame)
+    pair = usual_pair(names)
+    if pair is None and not (len(names) == 3 and _are_pairs(_eager(frame), names)):
+        return
+    row, col = pair or names[:2]
+    value = "…" if pair else repr(names[2])
+    raise ValueError(
+        f"{argument} has columns {shortened(names)}, as a table with one line per cell has; name them:"
+        f" {BY_NAME.format(repr(row), repr(col), value)}, or nmar.Cells.from_wide(df) if each line is a row of a matrix"
+    )
+
+
+def _are_pairs(frame: Any, names: list[Any]) -> bool:
+    """Whether two columns of whole numbers look like the ids of cells, whose values are the third."""
+    columns = [np.asarray(frame[name]) for name in names]
+    if any(column.dtype.kind not in "iuf" for column in columns):
+        return False
+    row, col, value = columns
+    if len(value) < 3 or not all(np.all(np.isfinite(column)) for column in columns):
+        return False
+    if any(np.any(ids != np.floor(ids)) or np.any(ids < 0) for ids in (row, col)):
+        return False
+    again = all(len(np.unique(ids)) < len(ids) for ids in (row, col))
+    return again and len(np.unique(np.stack([row, col]), axis=1).T) == len(value)
+
+
 def wide(frame: Any, index: str | None = None, argument: str = "df") -> Matrix:
     """A table with one line for each row of the matrix and one column for each of its columns.
 
@@ -92,17 +131,19 @@ def wide(frame: Any, index: str | None = None, argument: str = "df") -> Matrix:
     frame = _eager(frame)
     names = column_names(frame)
     if index is not None and index not in names:
-        raise ValueError(f"index={index!r} is not a column; available: {names}")
+        raise ValueError(f"index={index!r} is not a column; available: {shortened(names)}")
     columns = [name for name in names if name != index]
     numbers = np.empty((len(frame), len(columns)))
     for place, name in enumerate(columns):
         numbers[:, place] = _numbers(frame[name], name, names, argument)
-    rows = None
+    rows, cols = None, _axis(columns, f"the columns of {argument}")
     if index is not None:
-        rows = Axis.from_ids(np.asarray(frame[index]))
+        rows = Axis.from_ids(np.asarray(frame[index])).called(index)
     elif library(frame) == "pandas":
-        rows = _axis(frame.index, f"the index of {argument}")
-    return Matrix(numbers, rows, _axis(columns, f"the columns of {argument}"))
+        rows = _axis(frame.index, f"the index of {argument}").called(frame.index.name)
+    if library(frame) == "pandas":
+        cols = cols.called(frame.columns.name)
+    return Matrix(numbers, rows, cols)
 
 
 def _numbers(column: Any, name: Any, names: list[Any], argument: str) -> NDArray[np.float64]:
@@ -117,9 +158,9 @@ def _numbers(column: Any, name: Any, names: list[Any], argument: str) -> NDArray
     except (TypeError, ValueError):
         pass  # falls through to the error, which says what can be done
     raise ValueError(
-        f"{argument}: the column {name!r} does not hold numbers; columns are {names}. Of a table with one line per cell"
-        " name the columns: nmar.Cells.from_frame(df, row=…, col=…, value=…); if the column holds the ids of the rows:"
-        f" nmar.Cells.from_wide(df, index={name!r})"
+        f"{argument}: the column {name!r} does not hold numbers; columns are {shortened(names)}. Of a table with one"
+        " line per cell name the columns: nmar.Cells.from_frame(df, row=…, col=…, value=…); if the column holds the ids"
+        f" of the rows: nmar.Cells.from_wide(df, index={name!r})"
     )
 
 

@@ -56,8 +56,9 @@ def read(
         col, value: ids, or positions if there is also an array shape), h5ad (X or a layer:
         what a sparse matrix stores, what is not NaN in a dense one).
     row, col, value : str, optional
-        Columns of a table that hold the ids and the values. By default those named row, col, value if they
-        exist, otherwise the three there are, in this order; of more columns those wanted must be named.
+        Columns of a table that hold the ids and the values. By default those named row, col, value or by other usual
+        names (user_id, movieId, rating …), otherwise the three there are, in this order; of more columns those wanted
+        must be named.
     duplicates : "error", "last", "mean" or "sum"
         What to do with a cell that occurs more than once.
     delimiter : str, optional

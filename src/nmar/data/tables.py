@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.atomic import write_with
+from nmar.data.usual import is_index, shortened, usual_cells
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 Columns = dict[str, NDArray[Any]]
@@ -45,20 +46,21 @@ class Wanted:
         return {argument: name for argument, name in named.items() if name is not None}
 
     def names(self, available: Sequence[str], where: str) -> Names:
-        """The columns: those asked for, else those called row, col, value, else the only ones they can be.
+        """The columns: those asked for, else those called row, col, value, else those of other usual names
+        (nmar/data/usual.py), else the only ones they can be.
 
-        Columns are never guessed: of a table with more than three columns, or with one that has no name (as an index
-        is written), those wanted have to be named. `where` is what errors call the table.
+        Other columns are never guessed: of a table with more than three columns, or with one that has no name (as an
+        index is written), those wanted have to be named. `where` is what errors call the table.
         """
         given = self.given()
-        for argument, name in given.items():
-            if name not in available:
-                raise ValueError(f"{argument}={name!r} is not a column of {where}; available: {list(available)}")
         if len(available) < 3:
             raise ValueError(
-                f"{where} has columns {list(available)}, but row, col and value are needed; "
-                "check the delimiter (delimiter=';', say)"
+                f"{where} has columns {shortened(available)}, but row, col and value are needed;"
+                f" {_delimiter(available)}"
             )
+        for argument, name in given.items():
+            if name not in available:
+                raise ValueError(f"{argument}={name!r} is not a column of {where}; available: {shortened(available)}")
         row, col, value = self._three(given, list(available), where)
         if len({row, col, value}) < 3:
             raise ValueError(f"row={row!r}, col={col!r}, value={value!r} name one column twice; name all three")
@@ -71,19 +73,25 @@ class Wanted:
         arguments = ("row", "col", "value")
         if set(arguments) <= set(available):
             return [given.get(argument, argument) for argument in arguments]
+        usual = None if set(given) & set(arguments) else usual_cells(available)
+        if usual is not None:
+            return list(usual)
         missing = [argument for argument in arguments if argument not in given]
         left = [name for name in available if name not in given.values()]
-        if len(missing) == len(left) == 1 and not _is_index(left[0]):
+        if len(missing) == len(left) == 1 and not is_index(left[0]):
             return [given.get(argument, left[0]) for argument in arguments]
-        if missing and (len(available) > 3 or any(_is_index(name) for name in available)):
+        if missing and (len(available) > 3 or any(is_index(name) for name in available)):
             wanted = ", ".join(f"{argument}=" for argument in missing)
-            raise ValueError(f"{where} has columns {available}; which are meant is not clear: name them with {wanted}")
+            raise ValueError(
+                f"{where} has columns {shortened(available)}; which are meant is not clear: name them with {wanted}"
+            )
         return [given.get(argument, name) for argument, name in zip(arguments, available, strict=False)]
 
 
-def _is_index(name: str) -> bool:
-    """Whether a column is what a frame's index becomes in a file."""
-    return not name.strip() or name.startswith(("Unnamed:", "__index_level_"))
+def _delimiter(names: Sequence[str]) -> str:
+    """What to do about a table with too few columns: another delimiter, told by a header that has it."""
+    found = [mark for mark in (";", "\t", "|", ",") if any(mark in name for name in names)]
+    return f"pass delimiter={found[0]!r}, by which its header is divided" if found else "check the delimiter"
 
 
 @contextmanager

@@ -27,7 +27,8 @@ def store_factors(model: CCPF, adata: Any, key: str = "nmar") -> None:
 
     Parameters
     ----------
-    model : fitted CCPF
+    model : CCPF
+        Fitted model.
     adata : AnnData
         Changed in place: ``obsm["X_key"]`` and ``varm["key"]`` get the posterior mean factors of the values,
         ``obsm["X_key_pattern"]`` and ``varm["key_pattern"]`` those of the missingness pattern. Lines that the model
@@ -68,25 +69,27 @@ def to_arviz(model: CCPF, cells: Any = None, draws: int = 200, seed: Any = None,
 
     Parameters
     ----------
-    model : fitted CCPF
+    model : CCPF
+        Fitted model.
     cells : Cells, or anything that ``fit`` takes
         Cells to draw and to score: held-out ones, or None for those the model was fitted to.
     draws : int
         Joint draws. All are of one chain: they come from the fitted posterior, not from a sampler that was run to
         convergence, so that R-hat and effective sample sizes say nothing about the fit.
-    seed : seed
+    seed : int, Generator or None, default=None
+        Seed of the draws.
     sweeps : int, optional
         Sweeps of data augmentation between two draws, as in :meth:`nmar.CCPF.impute`; 0 draws from the mean-field
         posterior.
 
     Returns
     -------
-    xarray.DataTree, or arviz.InferenceData before ArviZ 1
-        ``posterior``: ``row_factors`` and ``col_factors`` of the values, ``row_pattern`` and ``col_pattern`` of what is
-        observed, and ``dispersion``, σ² in squared units of the values (κ for other families).
-        ``posterior_predictive``, ``log_likelihood`` and ``observed_data``: ``value`` of each cell. Coordinates are the
-        ids: ``row``, ``col``, and ``cell_row`` and ``cell_col`` of each cell. Factors may turn and change places from
-        fit to fit: compare what they predict.
+    xarray.DataTree or arviz.InferenceData
+        A tree, or before ArviZ 1 inference data, with four groups. ``posterior``: ``row_factors`` and ``col_factors``
+        of the values, ``row_pattern`` and ``col_pattern`` of what is observed, and ``dispersion``, σ² in squared units
+        of the values (κ for other families). ``posterior_predictive``, ``log_likelihood`` and ``observed_data``:
+        ``value`` of each cell. Coordinates are the ids: ``row``, ``col``, and ``cell_row`` and ``cell_col`` of each
+        cell. Factors may rotate and change places from fit to fit: compare what they predict.
 
     Examples
     --------
@@ -146,9 +149,9 @@ def _cells_of(model: CCPF, cells: Any) -> Cells:
     """The cells asked for, or those of the fit."""
     if cells is not None:
         return as_cells(cells)
-    if not hasattr(model, "_seen"):
+    if model.training_cells_ is None:
         raise ValueError("a loaded or streamed model does not have its training cells; name some with cells=")
-    return model._seen
+    return model.training_cells_
 
 
 def _draws(model: CCPF, known: Posterior, n: int, sweeps: int, seed: np.random.SeedSequence) -> Iterator[Posterior]:

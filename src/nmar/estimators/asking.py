@@ -20,10 +20,10 @@ from nmar.fit.executor import threads
 from nmar.models.arguments import check_choice, check_count
 from nmar.posterior import levels
 from nmar.posterior import posterior as ask
+from nmar.posterior.places import Places, Unknown, pair_places
 from nmar.posterior.streamed import Scored, mean_log_density
 
 Array = NDArray[Any]
-Unknown = Literal["error", "prior"]
 Target = Literal["observed", "all"] | None
 
 __all__ = ["Asking", "Unknown", "as_cells"]
@@ -35,7 +35,21 @@ class Asking:
     posterior_: ask.Posterior
     fold_in: Callable[..., Any]
     n_jobs: int | None
-    _seen: Cells
+    _seen: Cells | None = None  # the cells of the fit, where they are held
+    _hidden: tuple[Cells, ...] = ()  # those that were neither observed nor missing in it
+    _folded = False  # whether its rows or columns are folded in
+
+    @property
+    def training_cells_(self) -> Cells | None:
+        """The cells that the model was fitted to; None where it does not hold them (loaded, or from a stream)."""
+        self._fitted()
+        return self._seen
+
+    @property
+    def hidden_cells_(self) -> tuple[Cells, ...]:
+        """The cells that were neither observed nor missing in the fit: held out, or for stopping."""
+        self._fitted()
+        return self._hidden
 
     def _fitted(self) -> ask.Posterior:
         if not hasattr(self, "posterior_"):
@@ -44,14 +58,13 @@ class Asking:
 
     def _positions(
         self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown, target: Target = None, values: bool = True
-    ) -> tuple[ask.Posterior, Array, Array]:
-        known = self._about(target)
-        i, new_rows = ask.known_or_described(known, 0, rows, unknown, values=values)
-        j, new_cols = ask.known_or_described(known, 1, cols, unknown, values=values)
-        if len(i) != len(j):
-            raise ValueError(f"rows has length {len(i)} and cols {len(j)}; give one id of each per entry")
-        longer = unknown == "prior" or len(new_rows) or len(new_cols)
-        return (known.extended(new_rows, new_cols) if longer else known), i, j
+    ) -> Places:
+        found = pair_places(self._about(target), rows, cols, unknown, values)
+        if len(found.row) != len(found.col):
+            raise ValueError(
+                f"rows has length {len(found.row)} and cols {len(found.col)}; give one id of each per entry"
+            )
+        return found
 
     def _about(self, target: Target) -> ask.Posterior:
         """The posterior for questions about observed cells or about all; None: what it was fitted for."""
@@ -62,19 +75,23 @@ class Asking:
         return replace(known, law=replace(known.law, target=target))
 
     def log_density(self, cells: Any, plugin: bool = False, unknown: Unknown = "error", target: Target = None) -> Array:
-        """log p(y) of each cell, in row-major order, given that it is observed or not (``target``).
+        """Log density of the value of each cell, in row-major order, given that it is observed or not (``target``).
 
         Parameters
         ----------
-        cells : Cells, a table with one line per cell, or a matrix of the rows of the fit, as in ``fit``
-        plugin : False integrates over the data model's posterior; True is the paper's plug-in density
-        unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
-        target : "observed", values given that they are observed; "all", of any cell; None: as fitted
+        cells : Cells or array-like
+            Cells, a table with one line per cell, or a matrix of the rows of the fit, as in :meth:`fit`.
+        plugin : bool, default=False
+            Whether to plug in posterior means, as the paper does, instead of integrating over the posterior.
+        unknown : {"error", "prior"}, default="error"
+            What to do with ids that the model does not know: raise an error, or predict them from the prior.
+        target : {"observed", "all"} or None, default=None
+            Which cells the question is about: observed ones, or all. None: those that the model was fitted for.
 
         Returns
         -------
-        array
-            In nats, one entry per cell.
+        ndarray of shape (cells,)
+            Log densities in nats.
 
         Examples
         --------
@@ -107,12 +124,21 @@ class Asking:
 
         Parameters
         ----------
-        cells : Cells, a table with one line per cell, or a matrix of the rows of the fit, as in ``fit``
-        plugin : False integrates over the data model's posterior; True is the paper's L_NM
-        per_cell : return the array instead of its mean
-        unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
-        target : "observed": the cells are observed ones; "all": they are a sample of all cells, whoever chose them.
-            None: what the model was fitted for
+        cells : Cells or array-like
+            Cells, a table with one line per cell, or a matrix of the rows of the fit, as in :meth:`fit`.
+        plugin : bool, default=False
+            Whether to plug in posterior means, as the paper's L_NM does, instead of integrating over the posterior.
+        per_cell : bool, default=False
+            Return the array instead of its mean.
+        unknown : {"error", "prior"}, default="error"
+            What to do with ids that the model does not know: raise an error, or predict them from the prior.
+        target : {"observed", "all"} or None, default=None
+            Which cells these are a sample of: observed ones, or all. None: those that the model was fitted for.
+
+        Returns
+        -------
+        float or ndarray of shape (cells,)
+            The mean in nats, or with ``per_cell=True`` the log likelihood of each cell.
 
         Examples
         --------
@@ -133,11 +159,7 @@ class Asking:
 
     def _streamed(self, cells: Dataset, plugin: bool, unknown: Unknown, target: Target) -> float:
         """Mean log likelihood of cells on disk, block by block."""
-        known = self._about(target)
-        i, new_rows = ask.known_or_described(known, 0, cells.row_ids, unknown)
-        j, new_cols = ask.known_or_described(known, 1, cells.col_ids, unknown)
-        longer = unknown == "prior" or len(new_rows) or len(new_cols)
-        model = known.extended(new_rows, new_cols) if longer else known
+        model, i, j = pair_places(self._about(target), cells.row_ids, cells.col_ids, unknown)
         with self._running(cells) as executor:
             return mean_log_density(Scored(model, cells, i, j, plugin), executor)
 
@@ -154,7 +176,13 @@ class Asking:
             Cells are those of known rows and columns, by id. A matrix is either of the rows of the fit, or of other
             rows: then each row's cells are cut into two halves at random, and each half is predicted from the other.
             Rows of a pandas table are told by its index, those of AnnData by ``obs_names``.
-        y : ignored
+        y : None, default=None
+            Not used; scikit-learn passes it.
+
+        Returns
+        -------
+        float
+            Mean in nats per cell.
 
         Examples
         --------
@@ -206,7 +234,7 @@ class Asking:
             return True
         if not counted and (known.rows.positions(cells.row_ids, "prior") < 0).any():
             return True
-        seen = getattr(self, "_seen", None)
+        seen = self._seen
         if seen is None:
             raise ValueError(
                 "a matrix says by position which rows it holds, and a loaded model has no training cells to compare"
@@ -235,10 +263,21 @@ class Asking:
 
         Parameters
         ----------
-        rows, cols : ids, one of each per entry
-        return_std : return (mean, standard deviation)
-        unknown : what to do with ids not seen in training: "error", or "prior"
-        target : "observed", E[y | observed]; "all", E[y] whether observed or not; None: what the model was fitted for
+        rows, cols : array-like
+            Ids, one of each per entry.
+        return_std : bool, default=False
+            Return (mean, standard deviation).
+        unknown : {"error", "prior"}, default="error"
+            What to do with ids that the model does not know: raise an error, or predict them from the prior.
+        target : {"observed", "all"} or None, default=None
+            Which expectation: E[y | observed] or, of all cells, E[y]. None: what the model was fitted for.
+
+        Returns
+        -------
+        mean : ndarray of shape (entries,)
+            Expected values.
+        sd : ndarray of shape (entries,)
+            Standard deviations, with ``return_std=True`` only.
 
         Examples
         --------
@@ -291,14 +330,19 @@ class Asking:
 
         Parameters
         ----------
-        rows, cols : ids, one of each per entry
-        level : probability that the interval holds the value
-        unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
-        target : "observed", values given that they are observed; "all", of any cell; None: as fitted
+        rows, cols : array-like
+            Ids, one of each per entry.
+        level : float, default=0.9
+            Probability that the interval holds the value.
+        unknown : {"error", "prior"}, default="error"
+            What to do with ids that the model does not know: raise an error, or predict them from the prior.
+        target : {"observed", "all"} or None, default=None
+            Which cells the question is about: observed ones, or all. None: those that the model was fitted for.
 
         Returns
         -------
-        low, high : arrays
+        low, high : ndarray of shape (entries,)
+            Ends of the intervals.
 
         Examples
         --------
@@ -322,14 +366,19 @@ class Asking:
 
         Parameters
         ----------
-        rows, cols : ids, one of each per entry
-        n : number of draws of each entry
-        seed : int, numpy generator or None
-        unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
+        rows, cols : array-like
+            Ids, one of each per entry.
+        n : int, default=100
+            Number of draws of each entry.
+        seed : int, Generator or None, default=None
+            Seed of the draws.
+        unknown : {"error", "prior"}, default="error"
+            What to do with ids that the model does not know: raise an error, or predict them from the prior.
 
         Returns
         -------
-        (entries, n) array
+        ndarray of shape (entries, n)
+            The draws.
 
         Examples
         --------
@@ -349,12 +398,15 @@ class Asking:
 
         Parameters
         ----------
-        rows, cols : ids, one of each per entry
-        unknown : what to do with ids not seen in training: "error", or "prior" for the prior predictive
+        rows, cols : array-like
+            Ids, one of each per entry.
+        unknown : {"error", "prior"}, default="error"
+            What to do with ids that the model does not know: raise an error, or predict them from the prior.
 
         Returns
         -------
-        array
+        ndarray of shape (entries,)
+            Probabilities.
 
         Examples
         --------
@@ -366,4 +418,4 @@ class Asking:
         True
         """
         model, i, j = self._positions(rows, cols, unknown, values=False)
-        return -np.expm1(-model.rates(i, j))
+        return model.observed_probability(i, j)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -29,12 +30,13 @@ from nmar.fit.checkpoint import checkpoint as open_checkpoint
 from nmar.fit.foldin import fold_in, loadings
 from nmar.fit.grow import go_on
 from nmar.fit.loop.callbacks import Callback, Control
-from nmar.fit.loop.finish import Fitted, Interrupted
 from nmar.fit.options import Options
 from nmar.fit.parameters import PARAMETERS
+from nmar.fit.progress import progress
+from nmar.fit.result import Fitted, Interrupted
 from nmar.fit.solvers.entrywise import Entrywise
 from nmar.fit.solvers.schedule import Minibatch, is_stream
-from nmar.fit.solvers.stream import train_stream
+from nmar.fit.stream import train_stream
 from nmar.fit.train import train
 from nmar.models.arguments import check_choice, check_count
 from nmar.models.missingness import Pattern
@@ -42,7 +44,6 @@ from nmar.models.settings import Settings
 from nmar.posterior.store import load as load_record
 from nmar.prob.linkage import Linkage
 from nmar.prob.support import Bounds
-from nmar.report.progress import progress
 
 Array = NDArray[Any]
 OnInterrupt = Literal["raise", "keep"]
@@ -67,96 +68,119 @@ class CCPF(
 
     Parameters
     ----------
-    data : data model, default ``Factorization(10)``
-        What generates the values.
-    linkage : str, linkage or None, default None
-        How the dispersion of a value depends on the latent count of its cell. None: for Gaussian values not at all,
-        because noise by row and column with a tail measured better than every linkage; for counts and other families,
-        which have no such noise, a free table. "auto" chooses among the linkages by validation.
-    factors : int or "auto", default 10
-        Components of the missingness pattern (the paper's K). "auto" chooses by held-out likelihood.
-    solver : {"batch", "minibatch", "entrywise"}, :class:`nmar.Minibatch` or :class:`nmar.Entrywise`, default 'batch'
-        How the fit goes about it. Coordinate ascent over all cells; mini-batches of rows, also from a stream; or the
-        paper's algorithm 1, cell by cell.
-    control : {False, "tail", "shuffled"}, default False
-        Fit the control instead. "tail" (or True): the same scale mixture with one rate for all cells, so that values do
-        not depend on what is missing. "shuffled": ``mechanism="taste"`` with the choices of other rows and columns,
-        dealt out at random.
-    max_iter : int, default 200
-        Sweeps at most.
-    tol : float or None, default None
-        Relative gain of the bound to stop at. The fit has converged when a sweep raises the bound by less than ``tol``
-        of itself; 0 never stops. None: 0.0001, and 0.00003 with :class:`nmar.PatternOnly`, whose lists are better for
-        it.
-    backend : {"auto", "numba", "reference"}, default 'auto'
-        Kernels that do the work. Compiled ones, or slow NumPy ones that define what these must give.
-    n_jobs : int or None, default None
-        Number of threads, which never changes the answer. None is all processors.
-    random_state : int, numpy generator or None, default None
-        Seed of everything random. None is a new one at each fit.
-    verbose : int, default 0
-        0 is silent, 1 shows progress on a terminal and logs the stop, 2 logs every sweep.
-    prior : {"robust", "paper", "learned"}, default 'robust'
-        Prior shape of the pattern's weights. 0.3, the paper's tiny one from the density, or learned for each side.
-    starts : int or "auto", default 1
-        How many starts of the linkage are tried by short runs, where it has several modes. Two to four exist; 1 takes
-        the first as it is, "auto" tries all. No run is longer than ``max_iter``, and all count in ``max_time`` and in
-        the seconds of the trace.
-    dtype : {"float64", "float32"}, default 'float64'
-        Storage of the factors. Sums are float64 either way.
-    max_time : float or None, default None
-        Seconds at most, checked after each sweep.
-    patience : int, default 10
-        Sweeps without a better validation score before stopping, with ``valid``.
-    noise : {"rows+cols", "rows", "cols", "constant"} or None, default None
-        Which lines have noise levels of their own. Values scatter more in some rows and columns than in others; the
-        levels are learned, and where they do not differ they stay alike. None: "rows+cols" for Gaussian values with
-        ``solver="batch"`` and a linkage that does not move the mean, else "constant".
-    tail : bool, float or None, default None
+    data : data model, str or None, default=None
+        Model of the values. None is ``Factorization(10)``. A text names it as on the command line, "factorization:10".
+    linkage : str, linkage or None, default=None
+        How the dispersion of a value depends on the latent count of its cell. None is "ignorable" for Gaussian values,
+        because noise by row and column with a heavy tail predicts better than every linkage, and a free table for
+        counts and other families, which have no such noise. "auto" chooses a linkage by validation. "linear:0.3" fixes
+        c.
+    factors : int or "auto", default=10
+        Number of components of the missingness pattern (the paper's K). "auto" chooses it by held-out likelihood.
+    solver : {"batch", "minibatch", "entrywise"}, Minibatch or Entrywise, default="batch"
+        Algorithm of the fit. Coordinate ascent over all cells; mini-batches of rows, also from a stream; or the paper's
+        algorithm 1, cell by cell. :class:`nmar.Minibatch` and :class:`nmar.Entrywise` have settings.
+    control : bool or {"tail", "shuffled"}, default=False
+        Whether to fit a control instead of the model. "tail" (or True) is the same scale mixture with one rate for all
+        cells, so that values do not depend on what is missing. "shuffled" is ``mechanism="taste"`` with the choices of
+        other rows and columns, assigned at random.
+    max_iter : int, default=200
+        Largest number of sweeps.
+    tol : float or None, default=None
+        Relative gain of the bound at which the fit stops. The fit has converged when a sweep raises the bound by less
+        than ``tol`` of itself; 0 never stops. None is 0.0001, and 0.00003 with :class:`nmar.PatternOnly`, whose
+        rankings improve a little longer.
+    backend : {"auto", "numba", "reference"}, default="auto"
+        Implementation of the loops. "auto" and "numba" are compiled; "reference" is slow NumPy code that defines the
+        results of the others.
+    n_jobs : int or None, default=None
+        Number of threads. It never changes the result. None is all processors.
+    random_state : int, Generator or None, default=None
+        Seed of everything random. None draws a new one at each fit.
+    verbose : int, default=0
+        How much is shown. 0 is silent, 1 shows progress on a terminal and logs the end, 2 logs every sweep.
+    prior : {"robust", "paper", "learned"}, default="robust"
+        Prior shape of the pattern's weights. "robust" is 0.3, "paper" the much smaller one that the paper takes from
+        the density, and "learned" estimates one for rows and one for columns.
+    starts : int or "auto", default=1
+        Number of starts of the linkage that are tried by short runs, where it has several modes. There are two to four;
+        1 takes the first without a short run, "auto" tries all. No run is longer than ``max_iter``, and all count in
+        ``max_time`` and in the seconds of the trace.
+    dtype : {"float64", "float32"}, default="float64"
+        Storage of the factors. Sums are float64 in both cases.
+    max_time : float or None, default=None
+        Largest number of seconds, checked after each sweep.
+    patience : int, default=10
+        Number of sweeps without a better validation score after which a fit with ``valid`` stops.
+    noise : {"rows+cols", "rows", "cols", "constant"} or None, default=None
+        Whether rows and columns have noise levels of their own. Values scatter more in some rows and columns than in
+        others; the levels are learned, and where they do not differ they stay equal. None is "rows+cols" for Gaussian
+        values with ``solver="batch"`` and a linkage that does not move the mean, and "constant" otherwise.
+    tail : bool, float or None, default=None
         Whether values have a Student tail instead of a normal one. A number gives its degrees of freedom, True learns
-        them. It needs ``linkage="ignorable"`` or none. None: True where it can be and ``noise`` is not "constant".
-    mechanism : {"none", "taste"}, default 'none'
-        How what is missing tells about the mean of the values. "taste": what rows and columns choose describes them; a
-        pattern is fitted first, and the values' factors and biases depend on its weights as covariates (Gaussian
+        them. A tail needs ``linkage="ignorable"``. None is True where a tail is possible and ``noise`` is not
+        "constant".
+    mechanism : {"none", "taste"}, default="none"
+        How the mean of the values depends on what is missing. With "taste" a pattern is fitted first, and its weights,
+        which describe what rows and columns choose, are covariates of the values' factors and biases (Gaussian
         factorization, effects and mixtures).
-    target : {"observed", "all"}, default 'observed'
-        Which cells predictions are about. "observed": values given that they are observed. "all": values of all cells,
-        whether anybody chose to observe them or not; training cells then count by the inverse of their P(observed),
-        from a pattern that is fitted first.
-    propensity : callable, array or None, default None
-        With ``target="all"``, P(observed) from elsewhere. A function of row and column ids, a matrix, or one number for
-        each training cell in row-major order; None: from the pattern.
-    bounds : "auto", (low, high), (low, high, step) or None, default None
-        Range of the values, which predictions, intervals and draws keep to. With a step they are rounded to the levels.
-        "auto" finds range and levels of ratings from the training values; None knows no bounds. Densities and the fit
-        stay those of a continuous value.
-    warm_start : bool, default False
-        Start ``fit`` from the present model, where there is one. Cells, ``max_iter`` and ``tol`` may be others; data
-        model, linkage and factors stay.
-    pattern : :class:`nmar.Pattern` or None, default None
-        What P(observed) depends on. ``nmar.Pattern(10, rows=users, cols=films)`` has covariates of rows, of columns and
-        their products beside its factors; ``factors=K`` is short for ``nmar.Pattern(K)``.
+    target : {"observed", "all"}, default="observed"
+        Which cells predictions are about. "observed" is values given that they are observed. "all" is values of all
+        cells, whether anybody chose to observe them or not; training cells are then weighted by the inverse of their
+        P(observed), from a pattern that is fitted first.
+    propensity : callable, array or None, default=None
+        P(observed) from another source, with ``target="all"``. A function of row and column ids, a matrix, or one
+        number for each training cell in row-major order. None takes it from the pattern.
+    bounds : "auto", (low, high), (low, high, step) or None, default=None
+        Range of the values, to which predictions, intervals and draws are confined. With a step they are rounded to the
+        levels. "auto" takes range and levels of ratings from the training values. None means no bounds. Densities and
+        the fit remain those of a continuous value.
+    warm_start : bool, default=False
+        Whether ``fit`` starts from the present model, where there is one. Cells, ``max_iter`` and ``tol`` may change;
+        data model, linkage and factors stay.
+    pattern : Pattern or None, default=None
+        Model of P(observed). ``nmar.Pattern(10, rows=users, cols=films)`` has covariates of rows, of columns and their
+        products beside its factors; ``factors=K`` is short for ``nmar.Pattern(K)``.
 
     Attributes
     ----------
-    posterior_ : everything that was learned
-    linkage_ : fitted linkage, with ``table(n)`` and, where it has one, ``c``
-    dispersion_ : σ² (Gaussian) or κ
-    bound_trace_, valid_trace_, seconds_trace_ : one entry per sweep
-    n_iter_ : number of sweeps
-    stop_reason_ : why the fit ended: "converged" (``tol``), "validation" (``patience``), "max_iter", "max_time",
-        "callback" or "interrupted" (Ctrl-C)
-    choices_ : what was tried for each setting left to "auto", best first, with the distance to the best and its
-        standard error
-    row_noise_, col_noise_ : how far the values of each row and column scatter: ``ids``, ``level``, ``sd``,
-        ``noisiest(n)``
-    effective_cells_ : with ``target="all"``, how many cells of equal weight would tell as much as the weighted ones
-    row_factors_, col_factors_ : factors of the values with standard deviations: ``mean``, ``sd``, ``frame()`` and, the
-        lines that stand out in each, ``top(n)``; ``row_pattern_``, ``col_pattern_`` of the missingness pattern
-    labels_, responsibilities_ : clusters (``Mixture``)
-    coefficients_ : coefficients with standard deviations by covariate name (``Regression``)
-    covariate_effects_ : effects of covariates with standard deviations by name (``Factorization(rows=…, cols=…)``)
-    pattern_effects_ : effects of covariates on the rate of being observed, by name (``Pattern(rows=…, cols=…)``)
+    posterior_ : Posterior
+        Everything that was learned.
+    linkage_ : Linkage
+        Fitted linkage, with ``table(n)`` and, where it has one, ``c``.
+    dispersion_ : float
+        σ² (Gaussian) or κ.
+    bound_trace_, valid_trace_, seconds_trace_ : ndarray
+        Bound, validation score and seconds, one entry per sweep.
+    n_iter_ : int
+        Number of sweeps.
+    stop_reason_ : str
+        Why the fit ended: "converged" (``tol``), "validation" (``patience``), "max_iter", "max_time", "callback" or
+        "interrupted" (Ctrl-C).
+    choices_ : tuple of Choice
+        Values that were tried for a setting that is "auto", best first, with the distance to the best and its standard
+        error.
+    training_cells_ : Cells or None
+        Cells that the model was fitted to. None where it does not hold them (loaded without them, or from a stream).
+    hidden_cells_ : tuple of Cells
+        Cells that were neither observed nor missing in the fit.
+    row_noise_, col_noise_ : NoiseLevels
+        How far the values of each row and column scatter: ``ids``, ``level``, ``sd``, ``noisiest(n)``.
+    effective_cells_ : float or None
+        With ``target="all"``, the number of cells of equal weight that hold as much information as the weighted ones.
+    row_factors_, col_factors_ : Factors
+        Factors of the values with standard deviations: ``mean``, ``sd``, ``frame()``, and ``top(n)``, the rows or
+        columns that stand out in each.
+    row_pattern_, col_pattern_ : Factors
+        Factors of the missingness pattern.
+    labels_, responsibilities_ : ndarray
+        Clusters, and the probability of each (``Mixture``).
+    coefficients_ : Coefficients
+        Coefficients with standard deviations by covariate name (``Regression``).
+    covariate_effects_ : Coefficients
+        Effects of covariates with standard deviations by name (``Factorization(rows=…, cols=…)``).
+    pattern_effects_ : Coefficients
+        Effects of covariates on the rate of being observed, by name (``Pattern(rows=…, cols=…)``).
 
     Examples
     --------
@@ -170,7 +194,7 @@ class CCPF(
 
     def __init__(
         self,
-        data: Settings | None = None,
+        data: Settings | str | None = None,
         linkage: str | Linkage | None = None,
         factors: int | Literal["auto"] = 10,
         solver: Literal["batch", "minibatch", "entrywise"] | Minibatch | Entrywise = "batch",
@@ -248,32 +272,49 @@ class CCPF(
         Parameters
         ----------
         X : Cells, Dataset, table, AnnData, torch tensor, scipy sparse matrix, or dense array with NaN where missing
-            A table (pandas, polars, pyarrow) with the columns row, col and value has one line per cell; any other has
-            one line for each row of the matrix and only columns of numbers, and the ids are its column names and a
-            pandas index. Other tables of cells: ``Cells.from_frame``.
+            A table (pandas, polars, pyarrow) with the columns row, col and value, or with those of other usual names
+            (user_id, movieId, rating …), has one line per cell; any other has one line for each row of the matrix and
+            only columns of numbers, and the ids are its column names and a pandas index. Other tables of cells:
+            ``Cells.from_frame``.
             A :class:`nmar.Dataset` stays on disk and is read block by block; settings that need all cells at once are
             refused.
             With ``solver="minibatch"`` also a stream: an iterable of Cells on common columns, or a function that
             returns an iterator of them. Only one batch is in memory at a time; the fitted model knows all columns
             and the rows of the last batch, and others are folded in (:meth:`fold_in`).
-        y : ignored
-        valid : cells on which to stop, none of them among X; the best state is kept. They are hidden from the pattern.
+        y : None, default=None
+            Not used; scikit-learn passes it.
+        valid : Cells or array-like or None, default=None
+            Cells on which to stop, none of them among X. The best state is kept. They are hidden from the pattern.
             Where ``factors="auto"``, they judge together with training cells that are set aside.
-        hidden : cells known to be held out, none of them among X: neither observed nor missing
-        callbacks : functions called after each sweep with a record (``iteration``, ``bound``, ``validation``,
-            ``seconds``, ``state``, ``phase``). ``phase`` is "search" while a start or settings are looked for, then
-            "fit"; one that returns True then stops the fit
-        checkpoint : folder in which the run is kept, atomically, ``every`` so many sweeps and at the end
-        every : sweeps between checkpoints
-        resume : go on from the newest good checkpoint of the same cells and options, to bit-identical results;
-            without one the fit starts anew
-        on_interrupt : what Ctrl-C does besides ending the fit: "raise" its KeyboardInterrupt, or "keep" quiet and
-            return the model
-        memory : a size such as "4GB" that the fit of a Dataset may need; if its factors need more, it is refused before
-            it starts. What is read of the cells is a few blocks, however many there are
-        executor : "dask" runs half sweeps on the Dask cluster of this process's client, to the same bits as here
-        client : a ``dask.distributed.Client``, for another cluster
-        scratch : folder that this process can write to and all workers can read; by default in the Dataset's own
+        hidden : Cells or array-like or None, default=None
+            Held-out cells, none of them among X. They count as neither observed nor missing.
+        callbacks : sequence of callable, default=()
+            Functions that are called after each sweep with a record (``iteration``, ``bound``, ``validation``,
+            ``seconds``, ``state``, ``phase``). ``phase`` is "search" while a start or settings are chosen, then "fit".
+            A function that returns True in phase "fit" stops the fit.
+        checkpoint : str, path-like or None, default=None
+            Folder for checkpoints, which are written atomically after every ``every`` sweeps and at the end.
+        every : int, default=10
+            Sweeps between checkpoints.
+        resume : bool, default=False
+            Whether to go on from the newest good checkpoint of the same cells and options, to bit-identical results.
+            Without one the fit starts anew.
+        on_interrupt : {"raise", "keep"}, default="raise"
+            What Ctrl-C does after it has ended the fit: raise KeyboardInterrupt, or return the model.
+        memory : int, str or None, default=None
+            Most memory that the fit of a Dataset may need, such as "4GB". A fit whose factors need more is refused
+            before it starts. Only a few blocks of the cells are in memory at a time.
+        executor : {"dask"} or None, default=None
+            "dask" runs half sweeps on the Dask cluster of this process's client, with bit-identical results.
+        client : distributed.Client or None, default=None
+            Client of another cluster.
+        scratch : str, path-like or None, default=None
+            Folder that this process can write to and all workers can read. Default: inside the Dataset's own.
+
+        Returns
+        -------
+        CCPF
+            The fitted model itself.
 
         Notes
         -----
@@ -303,7 +344,9 @@ class CCPF(
                 raise ValueError("a stream cannot be weighed for target='all', which needs all cells; fit Cells")
             if not (options.solver == "minibatch" or isinstance(options.solver, Minibatch)):
                 raise ValueError("a stream of batches needs solver='minibatch'")
-            return self._learn(lambda: train_stream(X, options, control), None, on_interrupt)
+            with self._keeping(None, on_interrupt) as keep:
+                keep(train_stream(X, options, control))
+            return self
         warm = self.warm_start and hasattr(self, "posterior_")
         cells = where.stored(self._read(X, first=not warm))
         judging, away = (self._held_out(name, part, cells) for name, part in (("valid", valid), ("hidden", hidden)))
@@ -312,14 +355,15 @@ class CCPF(
         if warm:
             where.check_here("a fit with warm_start=True", memory)
             self._check_warm(options, judging, checkpoint, callbacks)
-            return self._learn(*self._going_on(cells, options, () if away is None else (away,)), on_interrupt)
+            return self._go_on(cells, options, () if away is None else (away,), on_interrupt)
         kept = open_checkpoint(checkpoint, every, resume, options, cells, judging, away)
-
-        def learn() -> Fitted:
-            with progress(self.verbose, options.stop.max_iter) as watch, where.running(cells, self.n_jobs) as place:
-                return train(cells, replace(options, executor=place), judging, away, watch, control, kept)
-
-        self._learn(learn, (cells, tuple(part for part in (judging, away) if part is not None)), on_interrupt)
+        parts = tuple(part for part in (judging, away) if part is not None)
+        with (
+            self._keeping((cells, parts), on_interrupt) as keep,
+            progress(self.verbose, options.stop.max_iter) as watch,
+            where.running(cells, self.n_jobs) as place,
+        ):
+            keep(train(cells, replace(options, executor=place), judging, away, watch, control, kept))
         if self.stop_reason_ == "max_iter" and options.stop.tol > 0.0 and options.method is None:
             warnings.warn(
                 f"the bound still rose by more than tol={options.stop.tol:g} of itself after max_iter="
@@ -349,33 +393,31 @@ class CCPF(
         if any(other is not None and len(other) for other in others[:1]) or any(others[1:]):
             raise ValueError("warm_start=True takes no valid, checkpoint or callbacks; set warm_start=False for those")
 
-    def _going_on(
-        self, cells: Cells, options: Options, hidden: tuple[Cells, ...]
-    ) -> tuple[Callable[[], Fitted], tuple[Cells, tuple[Cells, ...]]]:
-        """A fit of these cells from the present model, and what it reads; new lines come after the known ones."""
+    def _go_on(self, cells: Cells, options: Options, hidden: tuple[Cells, ...], on_interrupt: OnInterrupt) -> Self:
+        """Fit these cells from the present model; new lines come after the known ones."""
         known = self.posterior_
         there = cells.align(known.rows.extend(cells.row_ids), known.cols.extend(cells.col_ids))
-        return lambda: go_on(known, there, options, hidden), (there, hidden)
-
-    def _learn(
-        self, fit: Callable[[], Fitted], read: tuple[Cells, tuple[Cells, ...]] | None, on_interrupt: OnInterrupt
-    ) -> Self:
-        """Fit, and keep what came of it and the cells it came from; what an interrupted fit has is kept as well."""
-        stopped: Interrupted | None = None
-        try:
-            fitted = fit()
-        except Interrupted as interrupt:
-            fitted, stopped = interrupt.fitted, interrupt
-        self._keep(fitted)
-        self.__dict__.pop("_folded", None)
-        if read is None:
-            for name in ("_seen", "_hidden"):
-                self.__dict__.pop(name, None)
-        else:
-            self._seen, self._hidden = read
-        if stopped is not None and on_interrupt == "raise":
-            raise stopped
+        with self._keeping((there, hidden), on_interrupt) as keep:
+            keep(go_on(known, there, options, hidden))
         return self
+
+    @contextmanager
+    def _keeping(
+        self, read: tuple[Cells, tuple[Cells, ...]] | None, on_interrupt: OnInterrupt
+    ) -> Iterator[Callable[[Fitted], None]]:
+        """A function that keeps a fit and the cells it came from; what an interrupted fit has is kept as well."""
+
+        def keep(fitted: Fitted) -> None:
+            self._keep(fitted)
+            self._folded = False
+            self._seen, self._hidden = (None, ()) if read is None else read
+
+        try:
+            yield keep
+        except Interrupted as stopped:
+            keep(stopped.fitted)
+            if on_interrupt == "raise":
+                raise
 
     def partial_fit(
         self,
@@ -390,11 +432,21 @@ class CCPF(
 
         Parameters
         ----------
-        X : more observed cells, as in :meth:`fit`; ids not seen so far are appended to the axes
-        y : ignored
-        sweeps : sweeps over all cells at most; fewer where the bound settles (``tol``)
-        duplicates : what to do with a cell seen before: "last" takes the new value, "error" refuses
-        on_interrupt : as in :meth:`fit`
+        X : Cells or array-like
+            More observed cells, as in :meth:`fit`. New ids are appended to the axes.
+        y : None, default=None
+            Not used; scikit-learn passes it.
+        sweeps : int, default=20
+            Largest number of sweeps over all cells. The fit stops earlier where the bound settles (``tol``).
+        duplicates : str, default="last"
+            What to do with a cell that has a value already: "last" takes the new value, "error" refuses.
+        on_interrupt : {"raise", "keep"}, default="raise"
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        CCPF
+            The fitted model itself.
 
         Notes
         -----
@@ -420,7 +472,7 @@ class CCPF(
         cells = self._read(X, first=not hasattr(self, "posterior_"))
         if not hasattr(self, "posterior_"):
             return self.fit(cells, on_interrupt=on_interrupt)
-        if not hasattr(self, "_seen"):
+        if self._seen is None:
             raise ValueError("partial_fit needs the cells seen so far, which a loaded or streamed model does not hold")
         check_count("sweeps", sweeps, 1)
         options = self._options()
@@ -432,22 +484,24 @@ class CCPF(
             )
         options = replace(options, stop=replace(options.stop, max_iter=min(sweeps, options.stop.max_iter)))
         everything = self._seen.concat(cells, duplicates=duplicates)  # type: ignore[arg-type]
-        hidden = tuple(without(part, everything) for part in self.__dict__.get("_hidden", ()))
-        return self._learn(*self._going_on(everything, options, hidden), on_interrupt)
+        hidden = tuple(without(part, everything) for part in self._hidden)
+        return self._go_on(everything, options, hidden, on_interrupt)
 
     def fold_in(self, X: Any, axis: Literal["rows", "cols"] = "rows") -> CCPF:
         """A model of new rows (or columns) given the fitted columns (or rows), which stay as they are.
 
         Parameters
         ----------
-        X : observed cells of the new lines, on the ids of the fitted other axis
-        axis : "rows" or "cols"
+        X : Cells or array-like
+            Observed cells of the new lines, on the ids of the fitted other axis.
+        axis : {"rows", "cols"}, default="rows"
+            Which lines are new.
 
         Returns
         -------
         CCPF
-            A model whose rows (or columns) are the new ones. Each is converged by itself, so it does not depend on
-            what else is folded in. One without cells has the prior, with its wide intervals.
+            A model whose rows (or columns) are the new ones. Each is iterated until it has converged by itself, so it
+            does not depend on which others are folded in. A line without cells has the prior, with its wide intervals.
 
         Examples
         --------
@@ -475,11 +529,13 @@ class CCPF(
 
         Parameters
         ----------
-        X : observed cells of the rows, or a matrix of them, as in :meth:`fit`
+        X : Cells or array-like
+            Observed cells of the rows, or a matrix of them, as in :meth:`fit`.
 
         Returns
         -------
-        (rows, rank) array
+        ndarray of shape (rows, rank)
+            Posterior mean factors.
 
         Examples
         --------
@@ -529,15 +585,17 @@ def load(path: str | os.PathLike[str], trusted: Sequence[str] = ()) -> CCPF:
 
     Parameters
     ----------
-    path : file
-    trusted : names of types, such as ``["sklearn.tree._tree.Tree"]``, that a scikit-learn estimator in the file
+    path : str or path-like
+        File of the model.
+    trusted : sequence of str, default=()
+        Names of types, such as ``["sklearn.tree._tree.Tree"]``, that a scikit-learn estimator in the file
         (:class:`nmar.Regressor`) may be made of, beside those that skops trusts by itself. A file that needs others is
         refused with their names: list them if you know who made it.
 
     Returns
     -------
     CCPF
-        Fitted. It holds its training cells if they were saved (``save(seen=True)``).
+        The fitted model. It holds its training cells if they were saved (``save(seen=True)``).
 
     Examples
     --------

@@ -34,13 +34,17 @@ def dataset(
     Parameters
     ----------
     frame : dask.dataframe.DataFrame
-    store : folder of the dataset that all workers can read; the frame is written beside it as Parquet, in place of
-        an earlier one. A store that holds a dataset is refused
-    row, col, value : columns; those called row, col and value, else the first three
+        One line per cell.
+    store : str
+        Folder of the dataset that all workers can read; the frame is written beside it as Parquet, in place of an
+        earlier one. A store that holds a dataset is refused.
+    row, col, value : str or None, default=None
+        Names of the columns. Default: those called row, col and value.
 
     Returns
     -------
     Dataset
+        The cells on disk.
     """
     if find_manifest(Storage(store)) is not None:
         raise ValueError(f"store={store!r} holds a dataset already; open it, nmar.Dataset({store!r}), or remove it")
@@ -78,7 +82,7 @@ class CCPF(ccpf.CCPF):
         return Where("dask", self.client, self.scratch).running(cells, self.n_jobs)
 
     def _ranked(self, given: Recommended, lines: Array) -> tuple[Array, Array]:
-        where = given.seen if given.seen is not None else getattr(self, "_seen", None)
+        where = given.seen if given.seen is not None else self._seen
         if where is None or where.in_memory:
             return recommend_rows(given, lines)
         with self._running(where) as executor:
@@ -90,7 +94,9 @@ class CCPF(ccpf.CCPF):
         Parameters
         ----------
         frame : dask.dataframe.DataFrame
-        row, col : columns with the ids; the first two by default
+            One line per pair of ids.
+        row, col : str or None, default=None
+            Names of the columns with the ids. Default: the first two.
         """
         if self.scratch is None:
             raise ValueError("the model is written to a file that workers read: set scratch to a folder for it")

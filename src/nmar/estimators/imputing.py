@@ -15,16 +15,16 @@ from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
 from nmar.data.split import refuse_overlap, without
 from nmar.estimators.asking import Target, Unknown
+from nmar.evaluate.gains import Judges
+from nmar.evaluate.imputed import Imputations, Statistic, assumption, missing_cells
+from nmar.evaluate.sensitivity import BendSensitivity, Sensitivity, Unit, delta_adjusted
 from nmar.fit.augment import joint_draws
+from nmar.fit.job import hidden_cells
 from nmar.fit.problem import seed_sequence, whole_seed
-from nmar.fit.search.starts import hidden_cells
 from nmar.models.arguments import check_choice, check_count
 from nmar.posterior import posterior as ask
 from nmar.posterior.joint import as_seen, latent_given
 from nmar.prob.linkage import Curve, Free, Linkage
-from nmar.report.gains import Judges
-from nmar.report.imputed import Imputations, Statistic, assumption, missing_cells
-from nmar.report.sensitivity import BendSensitivity, Sensitivity, Unit, delta_adjusted
 
 Array = NDArray[Any]
 
@@ -40,7 +40,9 @@ class Imputing:
     n_jobs: int | None
     random_state: Any
     valid_trace_: Array
-    _seen: Cells
+    _seen: Cells | None
+    _hidden: tuple[Cells, ...]
+    _folded: bool
     _fitted: Callable[[], ask.Posterior]
     _about: Callable[[Target], ask.Posterior]
     fit: Callable[..., Any]
@@ -66,21 +68,28 @@ class Imputing:
 
         Parameters
         ----------
-        n : completed tables
-        seed : seed
-        cells : (row ids, column ids) of the cells to draw, one of each per cell. None: all missing cells, of all rows
-            or of ``rows``. Observed cells may be drawn too, as a check; completed tables keep their observed values
-        rows : ids of rows whose missing cells are drawn: a block of a large table. Blocks drawn with one seed belong
-            to the same draws of the lines
-        sweeps : sweeps of data augmentation between two draws. 0 draws from the fitted posterior, in which rows and
-            columns are independent (mean field), and errors come out somewhat too small; None: 5 where the training
-            cells are at hand and every cell counts once, else 0
-        target : "observed" or "all" as in :meth:`predict_entries`; None: what the model was fitted for
+        n : int, default=20
+            Number of completed tables.
+        seed : int, Generator or None, default=None
+            Seed of the draws.
+        cells : tuple of (array-like, array-like) or None, default=None
+            Row ids and column ids of the cells to draw, one of each per cell. None: all missing cells of all rows or of
+            ``rows``. Observed cells may be drawn too, as a check; completed tables keep their observed values.
+        rows : array-like or None, default=None
+            Ids of rows whose missing cells are drawn: a block of a large table. Blocks that are drawn with the same
+            seed share their draws of factors.
+        sweeps : int or None, default=None
+            Sweeps of data augmentation between two draws. 0 draws from the fitted posterior, in which rows and columns
+            are independent (mean field), and errors come out somewhat too small; None: 5 where the training cells are
+            at hand and every cell counts once, else 0.
+        target : {"observed", "all"} or None, default=None
+            As in :meth:`predict_entries`.
 
         Returns
         -------
         Imputations
-            with ``table(k)`` (a frame like the input), ``frame()`` (the imputed cells alone), ``pool(statistic)``
+            The draws, with ``table(k)`` (a frame like the input), ``frame()`` (the imputed cells alone) and
+            ``pool(statistic)``.
 
         Notes
         -----
@@ -114,7 +123,7 @@ class Imputing:
             if k == 0 and len(i):
                 variance = float(np.mean(ask.mean_and_variance(draw, i, j)[1]))
         assumes = assumption(known.law, known.state.shared.linkage)
-        noise, seen = float(np.sqrt(variance)), getattr(self, "_seen", None)
+        noise, seen = float(np.sqrt(variance)), self._seen
         values, ids = as_seen(known, latent), (known.rows, known.cols)
         return Imputations(values, i, j, *ids, seen, lines, assumes, sweeps, noise, known, latent)
 
@@ -122,8 +131,8 @@ class Imputing:
         self, known: ask.Posterior, n: int, sweeps: int, seed: np.random.SeedSequence
     ) -> Iterator[ask.Posterior]:
         """Draws of the whole model, with data augmentation on the training cells where ``sweeps`` asks for it."""
-        seen = getattr(self, "_seen", None)
-        away = None if seen is None else hidden_cells(seen, *self.__dict__.get("_hidden", ()))
+        seen = self._seen
+        away = None if seen is None else hidden_cells(seen, *self._hidden)
         return joint_draws(known, seen, n, sweeps, seed, hidden=away, n_jobs=self.n_jobs, backend=self.backend)
 
     def _asked_cells(self, n: int, cells: Any, rows: Any, target: Target) -> tuple[ask.Posterior, Array, Array, Array]:
@@ -143,7 +152,7 @@ class Imputing:
             if len(np.unique(i * known.cols.size + j)) < len(i):
                 raise ValueError("cells names a cell twice, and each has one value in a completed table; name it once")
             return known, i, j, np.unique(i)
-        if not hasattr(self, "_seen"):
+        if self._seen is None:
             raise ValueError("a loaded or streamed model does not know which cells are missing; name them with cells=")
         lines = np.arange(known.rows.size)
         if rows is not None:
@@ -160,7 +169,7 @@ class Imputing:
 
     def _augmentation(self, known: ask.Posterior, sweeps: int | None) -> int:
         """Sweeps between two draws: those asked for, if they can be made."""
-        able = hasattr(self, "_seen") and not hasattr(self, "_folded") and self._fitted().law.target == "observed"
+        able = self._seen is not None and not self._folded and self._fitted().law.target == "observed"
         if sweeps is None:
             return SWEEPS if able and not known.law.data.cellwise else 0
         check_count("sweeps", sweeps, 0)
@@ -191,20 +200,32 @@ class Imputing:
 
         Parameters
         ----------
-        delta : shifts, 0 among them as a rule
-        statistic : function of a completed table (a frame, row ids in the index) that returns an estimate, or
-            (estimate, variance) for intervals by Rubin's rules
-        n, seed, rows : as in :meth:`impute`
-        unit : "sd": delta is in standard deviations of a value's noise, given its row and column; "value": in units of
-            the values. Shifted values keep to the bounds, to whole counts and to values above 0, where there are such.
+        delta : array-like
+            Shifts, usually with 0 among them.
+        statistic : callable
+            Function of a completed table (a frame, row ids in the index) that returns an estimate, or (estimate,
+            variance) for intervals by Rubin's rules.
+        n : int, default=20
+            As in :meth:`impute`.
+        seed : int, Generator or None, default=0
+            As in :meth:`impute`.
+        rows : array-like or None, default=None
+            As in :meth:`impute`.
+        unit : {"sd", "value"}, default="sd"
+            "sd": delta is in standard deviations of a value's noise, given its row and column; "value": in units of the
+            values. Shifted values keep to the bounds, to whole counts and to values above 0, where there are such.
             Ratings are shifted before they are put on their levels, and counts are rounded at random, in the same way
-            at all shifts, so that means move by the shift until values meet an end of their range
-        df, level : as in :func:`nmar.pool`
+            at all shifts, so that means move by the shift until values meet an end of their range.
+        df : float or None, default=None
+            As in :func:`nmar.pool`.
+        level : float, default=0.95
+            As in :func:`nmar.pool`.
 
         Returns
         -------
         Sensitivity
-            with ``frame()``, ``tipping_point(value)``, ``text()``; :func:`nmar.plot.sensitivity` draws it
+            The statistic at each shift, with ``frame()``, ``tipping_point(value)`` and ``text()``.
+            :func:`nmar.plot.sensitivity` draws it.
 
         Examples
         --------
@@ -223,15 +244,18 @@ class Imputing:
 
         Parameters
         ----------
-        bend : values of c for a linkage that has one (linear, exponential, geometric); for a free table φ, powers t of
-            the fitted one, φ^t: 0 is no linkage, 1 the fitted table
-        cells : held-out cells, hidden from the fits; training cells are refused
-        unknown : as in :meth:`log_density`
+        bend : array-like
+            Values of c for a linkage that has one (linear, exponential, geometric); for a free table φ, powers t of the
+            fitted one, φ^t: 0 is no linkage, 1 the fitted table.
+        cells : Cells or array-like
+            Held-out cells, hidden from the fits; training cells are refused.
+        unknown : {"error", "prior"}, default="error"
+            As in :meth:`log_density`.
 
         Returns
         -------
         BendSensitivity
-            with ``frame()`` and ``text()``
+            Scores and predictions at each bend, with ``frame()`` and ``text()``.
 
         Notes
         -----
@@ -248,14 +272,14 @@ class Imputing:
         >>> found.frame().shape
         (3, 7)
         """
-        if not hasattr(self, "_seen"):
+        if self._seen is None:
             raise ValueError("linkage_sensitivity fits again and needs the training cells, which a loaded model lacks")
         held_out, link = as_cells(cells), self._fitted().linkage
         refuse_overlap("cells", held_out, "the training cells", self._seen)
         bends = np.atleast_1d(np.asarray(bend, np.float64))
         ids = held_out.row_ids[held_out.row_index], held_out.col_ids[held_out.col_index]
         away = held_out  # and what was hidden from the fit, which is no more missing now
-        for part in self.__dict__.get("_hidden", ()):
+        for part in self._hidden:
             away = away.concat(part, duplicates="last")
         seed = whole_seed(self.random_state)
         stopping, found, means, sds = self._stopped_on(held_out), [], [], []
@@ -281,7 +305,7 @@ class Imputing:
 
     def _stopped_on(self, held_out: Cells) -> Cells | None:
         """The cells that the fit was stopped on, those left out that judge now; None where there are none."""
-        parts = self.__dict__.get("_hidden", ())
+        parts = self._hidden
         if not parts or not len(self.valid_trace_):  # validation cells come first, where there were any
             return None
         kept = without(parts[0], held_out)

@@ -24,9 +24,12 @@ class Coefficients:
 
     Attributes
     ----------
-    ids : (n,) ids of the lines that have coefficients
-    names : names of the covariates; of a regression the intercept first (of values less their overall mean)
-    mean, sd : (n, covariates) posterior means and standard deviations
+    ids : ndarray of shape (n,)
+        Ids of the lines that have coefficients.
+    names : tuple of str
+        Names of the covariates; of a regression the intercept first (of values less their overall mean).
+    mean, sd : ndarray of shape (n, covariates)
+        Posterior means and standard deviations.
     """
 
     ids: Array

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from sklearn.base import BaseEstimator
 
+from nmar.fit.names import data_named
 from nmar.models.settings import Factorization
 
 
@@ -44,11 +45,13 @@ class NestedParameters(BaseEstimator):
 
         Parameters
         ----------
-        **params : new values by name
+        **params : object
+            New values by name.
 
         Returns
         -------
-        self
+        object
+            The estimator itself.
 
         Examples
         --------
@@ -68,8 +71,8 @@ class NestedParameters(BaseEstimator):
     def _changed(self, name: str, changes: dict[str, Any]) -> Any:
         """A record with some fields changed; a data model that was not given is the default one."""
         value: Any = getattr(self, name, None)
-        if name == "data" and value is None:
-            value = Factorization()
+        if name == "data" and not is_dataclass(value):
+            value = Factorization() if value is None else data_named(value)
         known = {one.name for one in fields(value) if one.init} if is_dataclass(value) else set()
         strange = sorted(set(changes) - known)
         if strange:

@@ -30,9 +30,12 @@ class Factors:
 
     Attributes
     ----------
-    ids : (n,) ids of the lines
-    names : names of the factors
-    mean, sd : (n, factors) posterior means and standard deviations
+    ids : ndarray of shape (n,)
+        Ids of the lines.
+    names : tuple of str
+        Names of the factors.
+    mean, sd : ndarray of shape (n, factors)
+        Posterior means and standard deviations.
     """
 
     ids: Array
@@ -54,8 +57,10 @@ class Factors:
 
         Parameters
         ----------
-        n : lines for each factor
-        sign : "high" above the average, "low" below it, or "both"
+        n : int, default=10
+            Lines for each factor.
+        sign : {"both", "high", "low"}, default="both"
+            Which ends are listed: above the average, below it, or both.
 
         Returns
         -------
@@ -78,7 +83,7 @@ class Ranking:
     """Recommendations, similar lines and factors from ``posterior_``."""
 
     _fitted: Callable[[], Posterior]
-    _seen: Cells
+    _seen: Cells | None
 
     def recommend(
         self,
@@ -93,19 +98,27 @@ class Ranking:
 
         Parameters
         ----------
-        rows : row ids; those without cells must have covariates
-        n : columns for each row, at most
-        exclude_seen : leave out columns that were observed in training, or those of ``seen``
-        by : "value" (E[y | observed]), "observed" (P(observed)) or "expected" (their product)
-        seen : cells to leave out instead of the training cells, which a loaded model has only if they were saved with
-            it; Cells or what ``fit`` takes. Ids that the model does not know are ignored
-        unknown : what to do with rows that have neither cells nor covariates: "error", or "prior"
+        rows : array-like
+            Row ids; those without cells must have covariates.
+        n : int, default=10
+            Largest number of columns for each row.
+        exclude_seen : bool, default=True
+            Whether to leave out columns that were observed in training, or those of ``seen``.
+        by : {"value", "observed", "expected"}, default="value"
+            What columns are ranked by: E[y | observed], P(observed), or their product.
+        seen : Cells or array-like or None, default=None
+            Cells to leave out instead of the training cells, which a loaded model has only if they were saved with it;
+            Cells or what ``fit`` takes. Ids that the model does not know are ignored.
+        unknown : {"error", "prior"}, default="error"
+            What to do with rows that have neither cells nor covariates: raise an error, or use the prior.
 
         Returns
         -------
-        ids, scores : arrays (rows, m), best first
-            m is ``n``, or fewer if no row has so many columns left. A row with fewer than m is filled up with the id
-            None (ids are then an array of objects) and the score NaN; a seen column never takes the place.
+        ids : ndarray of shape (rows, m)
+            Columns, best first. m is ``n``, or fewer if no row has so many columns left. A row with fewer than m is
+            filled up with the id None (ids are then an array of objects); a seen column never takes the place.
+        scores : ndarray of shape (rows, m)
+            Scores of these columns, NaN where the id is None.
 
         Examples
         --------
@@ -132,7 +145,7 @@ class Ranking:
         known = self._fitted()
         if seen is not None:
             return as_cells(seen, "seen").align(known.rows, known.cols, unknown="drop")
-        if not hasattr(self, "_seen"):
+        if self._seen is None:
             raise ValueError(
                 "exclude_seen=True needs the training cells, which this loaded model does not hold; pass them as seen=,"
                 " or save the model with save(path, seen=True)"
@@ -152,15 +165,22 @@ class Ranking:
 
         Parameters
         ----------
-        ids : ids of columns, or of rows
-        n : lines for each of them, at most
-        axis : "cols" or "rows": what the ids are of
-        by : "value": the correlation of their expected values over the other axis, less those of the average line;
-            "observed": the same of expected counts, that is, of being observed together
+        ids : array-like
+            Ids of columns, or of rows.
+        n : int, default=10
+            Largest number of lines for each of them.
+        axis : {"rows", "cols"}, default="cols"
+            Whether the ids are of columns or of rows.
+        by : {"value", "observed"}, default="value"
+            "value": the correlation of their expected values over the other axis, less those of the average line;
+            "observed": the same of expected counts, that is, of being observed together.
 
         Returns
         -------
-        ids, similarities : arrays (ids, n), most similar first; similarities lie between −1 and 1
+        ids : ndarray of shape (ids, n)
+            The most similar lines first.
+        similarities : ndarray of shape (ids, n)
+            Their similarities, between −1 and 1.
 
         Examples
         --------

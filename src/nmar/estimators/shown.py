@@ -7,8 +7,8 @@ from typing import Any
 from sklearn import get_config
 
 from nmar.data.notebook import facts_table, first_ids
+from nmar.evaluate.notes import POPULATIONS
 from nmar.report.described import model_facts
-from nmar.report.notes import POPULATIONS
 
 
 class Shown:

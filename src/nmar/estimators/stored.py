@@ -15,7 +15,7 @@ from nmar.data.compact import compact
 from nmar.data.compressed import Compressed, index_dtype
 from nmar.data.covariates import CovariateTable
 from nmar.data.structure import check_structure
-from nmar.fit.search.choose import Choice
+from nmar.fit.result import Choice
 from nmar.posterior.posterior import Posterior
 from nmar.posterior.store import save as save_record
 
@@ -28,6 +28,8 @@ class Stored:
     """Saving."""
 
     get_params: Callable[..., dict[str, Any]]
+    _seen: Cells | None
+    _hidden: tuple[Cells, ...]
     _fitted: Callable[[], Posterior]
 
     def save(self, path: str | os.PathLike[str], seen: bool = False) -> None:
@@ -35,7 +37,8 @@ class Stored:
 
         Parameters
         ----------
-        path : file; folders that are not there are made
+        path : str or path-like
+            File to write. Missing folders are made.
         seen : bool
             Keep the training cells too, so that the loaded model leaves them out of recommendations
             (``recommend``), goes on learning (``partial_fit``) and tells known rows of a matrix from others
@@ -68,10 +71,10 @@ class Stored:
         if "choices_" in has:
             more["choices_"] = tuple(tuple(getattr(one, f.name) for f in fields(one)) for one in has["choices_"])
         if seen:
-            if "_seen" not in has:
+            if self._seen is None:
                 raise ValueError("seen=True: this model does not hold its training cells (loaded, or from a stream)")
-            more["_seen"] = _cells_to_tuple(has["_seen"])
-            more["_hidden"] = tuple(_cells_to_tuple(part) for part in has.get("_hidden", ()))
+            more["_seen"] = _cells_to_tuple(self._seen)
+            more["_hidden"] = tuple(_cells_to_tuple(part) for part in self._hidden)
         return more
 
 

@@ -22,9 +22,12 @@ class Where:
 
     Attributes
     ----------
-    executor : None (threads) or "dask"
-    client : of the cluster; None: that of this process
-    scratch : folder that this process can write to and all workers can read; None: beside the dataset's files
+    executor : {"dask"} or None
+        Threads of this process (None), or a Dask cluster.
+    client : distributed.Client or None
+        Client of the cluster; None: that of this process.
+    scratch : str, path-like or None
+        Folder that this process can write to and all workers can read; None: beside the dataset's files.
     """
 
     executor: Literal["dask"] | None = None

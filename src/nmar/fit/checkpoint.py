@@ -19,9 +19,9 @@ import numpy as np
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
 from nmar.data.dataset import Dataset
+from nmar.fit.loop.remember import BatchSums
 from nmar.fit.loop.run import Memory, Progress, Trace
 from nmar.fit.options import Options
-from nmar.fit.solvers.remember import BatchSums
 from nmar.models.scaling import LineSums
 from nmar.models.settings import Regressor
 from nmar.posterior.learned_estimator import to_bytes, untrusted_types

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ class Serial:
 
     def map(self, task: Task, common: Any, parts: Iterable[Any]) -> list[Any]:
         """``[task(common, part) for part in parts]``."""
-        return [task(common, part) for part in parts]
+        return list(map(partial(task, common), parts))
 
 
 class Threads:

@@ -12,16 +12,16 @@ import numpy as np
 
 from nmar.data.cells import Cells
 from nmar.fit.executor import threads
+from nmar.fit.finish import finish, full_sweeps
 from nmar.fit.foldin import Folding
+from nmar.fit.job import Job, check_cells, hidden_cells
 from nmar.fit.loop.callbacks import Control
-from nmar.fit.loop.finish import Fitted, finish, full_sweeps, preliminary, uninterrupted
 from nmar.fit.loop.run import Progress
 from nmar.fit.options import Options
 from nmar.fit.problem import check_values, observe
-from nmar.fit.search.starts import Job, hidden_cells
+from nmar.fit.result import Fitted, preliminary, uninterrupted
 from nmar.fit.solvers.schedule import leading_part, unseen_lines
 from nmar.fit.solvers.twostage import on_pattern, pattern_alone
-from nmar.fit.train import check_cells
 from nmar.kernels.choose import choose
 from nmar.models.bilinear import Bilinear
 from nmar.models.context import Observed
@@ -129,7 +129,8 @@ def go_on(
             return uninterrupted(finish(job, law, *_resumed(replace(posterior, law=law), job), full_sweeps(job)))
         alone = replace(law, data=Unmodelled(), pattern_fixed=False)
         first = replace(pattern_alone(posterior), law=alone)
-        pattern = preliminary(finish(job, alone, *_resumed(first, job), full_sweeps(job))).posterior
+        with preliminary():
+            pattern = uninterrupted(finish(job, alone, *_resumed(first, job), full_sweeps(job))).posterior
         observed, began = _resumed(replace(posterior, law=law), job)
         state, observed = on_pattern(began.state, observed, pattern)
         return uninterrupted(finish(job, law, observed, Progress(state), full_sweeps(job)))

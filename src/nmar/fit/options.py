@@ -9,6 +9,7 @@ import numpy as np
 
 from nmar.data.seeds import check_seed
 from nmar.fit.loop.stop import StopRule
+from nmar.fit.names import data_named, linkage_named
 from nmar.fit.parameters import PARAMETERS, defaults
 from nmar.fit.solvers.entrywise import Entrywise
 from nmar.fit.solvers.schedule import Minibatch
@@ -130,10 +131,12 @@ class Options:
                 )
             settings["factors"] = pattern.factors
         data, named = (settings.pop(name) for name in ("data", "linkage"))
-        data = Factorization() if data is None else data
+        data = Factorization() if data is None else data_named(data) if isinstance(data, str) else data
         if settings["tol"] is None:
             settings["tol"] = usual_tol(data)
         stop = StopRule(**{name: settings.pop(name) for name in ("max_iter", "tol", "patience", "max_time")})
+        if isinstance(named, str) and named not in ("auto", "two-stage"):
+            named = linkage_named(named)
         link = plain_linkage(data) if named is None else named
         return cls(data=data, linkage=link, stop=stop, seed=settings.pop("random_state"), **settings)
 

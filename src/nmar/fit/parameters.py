@@ -79,68 +79,71 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "data",
             None,
-            "data model, default ``Factorization(10)``",
-            "What generates the values.",
+            "data model, str or None, default=None",
+            "Model of the values. None is ``Factorization(10)``. A text names it as on the command line, "
+            '"factorization:10".',
             usual="factorization:10",
         ),
         Parameter(
             "linkage",
             None,
-            "str, linkage or None, default None",
-            "How the dispersion of a value depends on the latent count of its cell. None: for Gaussian values not at "
-            "all, because noise by row and column with a tail measured better than every linkage; for counts and other "
-            'families, which have no such noise, a free table. "auto" chooses among the linkages by validation.',
+            "str, linkage or None, default=None",
+            'How the dispersion of a value depends on the latent count of its cell. None is "ignorable" for Gaussian '
+            "values, because noise by row and column with a heavy tail predicts better than every linkage, and a free "
+            'table for counts and other families, which have no such noise. "auto" chooses a linkage by validation. '
+            '"linear:0.3" fixes c.',
             usual="ignorable for Gaussian values",
         ),
         Parameter(
             "factors",
             10,
-            'int or "auto", default 10',
-            'Components of the missingness pattern (the paper\'s K). "auto" chooses by held-out likelihood.',
+            'int or "auto", default=10',
+            'Number of components of the missingness pattern (the paper\'s K). "auto" chooses it by held-out '
+            "likelihood.",
             read=_number_or_auto(int),
         ),
         Parameter(
             "solver",
             "batch",
-            '{"batch", "minibatch", "entrywise"}, :class:`nmar.Minibatch` or :class:`nmar.Entrywise`, '
-            "default 'batch'",
-            "How the fit goes about it. Coordinate ascent over all cells; mini-batches of rows, also from a stream; or "
-            "the paper's algorithm 1, cell by cell.",
+            '{"batch", "minibatch", "entrywise"}, Minibatch or Entrywise, default="batch"',
+            "Algorithm of the fit. Coordinate ascent over all cells; mini-batches of rows, also from a stream; or the "
+            "paper's algorithm 1, cell by cell. :class:`nmar.Minibatch` and :class:`nmar.Entrywise` have settings.",
             choices=("batch", "minibatch", "entrywise"),
         ),
         Parameter(
             "control",
             False,
-            '{False, "tail", "shuffled"}, default False',
-            'Fit the control instead. "tail" (or True): the same scale mixture with one rate for all cells, so that '
-            'values do not depend on what is missing. "shuffled": ``mechanism="taste"`` with the choices of other rows '
-            "and columns, dealt out at random.",
+            'bool or {"tail", "shuffled"}, default=False',
+            'Whether to fit a control instead of the model. "tail" (or True) is the same scale mixture with one rate '
+            'for all cells, so that values do not depend on what is missing. "shuffled" is ``mechanism="taste"`` with '
+            "the choices of other rows and columns, assigned at random.",
             choices=("tail", "shuffled"),
             usual="none",
         ),
-        Parameter("max_iter", 200, "int, default 200", "Sweeps at most.", read=int),
+        Parameter("max_iter", 200, "int, default=200", "Largest number of sweeps.", read=int),
         Parameter(
             "tol",
             None,
-            "float or None, default None",
-            "Relative gain of the bound to stop at. The fit has converged when a sweep raises the bound by less than "
-            "``tol`` of itself; 0 never stops. None: 0.0001, and 0.00003 with :class:`nmar.PatternOnly`, whose lists "
-            "are better for it.",
+            "float or None, default=None",
+            "Relative gain of the bound at which the fit stops. The fit has converged when a sweep raises the bound by "
+            "less than ``tol`` of itself; 0 never stops. None is 0.0001, and 0.00003 with :class:`nmar.PatternOnly`, "
+            "whose rankings improve a little longer.",
             read=float,
             usual="0.0001; 0.00003 where only what is observed is modelled",
         ),
         Parameter(
             "backend",
             "auto",
-            '{"auto", "numba", "reference"}, default \'auto\'',
-            "Kernels that do the work. Compiled ones, or slow NumPy ones that define what these must give.",
+            '{"auto", "numba", "reference"}, default="auto"',
+            'Implementation of the loops. "auto" and "numba" are compiled; "reference" is slow NumPy code that defines '
+            "the results of the others.",
             choices=("auto", "numba", "reference"),
         ),
         Parameter(
             "n_jobs",
             None,
-            "int or None, default None",
-            "Number of threads, which never changes the answer. None is all processors.",
+            "int or None, default=None",
+            "Number of threads. It never changes the result. None is all processors.",
             "--jobs",
             int,
             usual="all processors",
@@ -148,8 +151,8 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "random_state",
             None,
-            "int, numpy generator or None, default None",
-            "Seed of everything random. None is a new one at each fit.",
+            "int, Generator or None, default=None",
+            "Seed of everything random. None draws a new one at each fit.",
             "--seed",
             int,
             usual="0",
@@ -157,120 +160,121 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "verbose",
             0,
-            "int, default 0",
-            "0 is silent, 1 shows progress on a terminal and logs the stop, 2 logs every sweep.",
+            "int, default=0",
+            "How much is shown. 0 is silent, 1 shows progress on a terminal and logs the end, 2 logs every sweep.",
             "",
             int,
         ),
         Parameter(
             "prior",
             "robust",
-            '{"robust", "paper", "learned"}, default \'robust\'',
-            "Prior shape of the pattern's weights. 0.3, the paper's tiny one from the density, or learned for each "
-            "side.",
+            '{"robust", "paper", "learned"}, default="robust"',
+            'Prior shape of the pattern\'s weights. "robust" is 0.3, "paper" the much smaller one that the paper takes '
+            'from the density, and "learned" estimates one for rows and one for columns.',
             choices=("robust", "paper", "learned"),
         ),
         Parameter(
             "starts",
             1,
-            'int or "auto", default 1',
-            "How many starts of the linkage are tried by short runs, where it has several modes. Two to four exist; 1 "
-            'takes the first as it is, "auto" tries all. No run is longer than ``max_iter``, and all count in '
-            "``max_time`` and in the seconds of the trace.",
+            'int or "auto", default=1',
+            "Number of starts of the linkage that are tried by short runs, where it has several modes. There are two "
+            'to four; 1 takes the first without a short run, "auto" tries all. No run is longer than ``max_iter``, and '
+            "all count in ``max_time`` and in the seconds of the trace.",
             read=_number_or_auto(int),
         ),
         Parameter(
             "dtype",
             "float64",
-            '{"float64", "float32"}, default \'float64\'',
-            "Storage of the factors. Sums are float64 either way.",
+            '{"float64", "float32"}, default="float64"',
+            "Storage of the factors. Sums are float64 in both cases.",
             choices=("float64", "float32"),
         ),
         Parameter(
             "max_time",
             None,
-            "float or None, default None",
-            "Seconds at most, checked after each sweep.",
+            "float or None, default=None",
+            "Largest number of seconds, checked after each sweep.",
             read=float,
             usual="no limit",
         ),
         Parameter(
             "patience",
             10,
-            "int, default 10",
-            "Sweeps without a better validation score before stopping, with ``valid``.",
+            "int, default=10",
+            "Number of sweeps without a better validation score after which a fit with ``valid`` stops.",
             read=int,
         ),
         Parameter(
             "noise",
             None,
-            '{"rows+cols", "rows", "cols", "constant"} or None, default None',
-            "Which lines have noise levels of their own. Values scatter more in some rows and columns than in others; "
-            'the levels are learned, and where they do not differ they stay alike. None: "rows+cols" for Gaussian '
-            'values with ``solver="batch"`` and a linkage that does not move the mean, else "constant".',
+            '{"rows+cols", "rows", "cols", "constant"} or None, default=None',
+            "Whether rows and columns have noise levels of their own. Values scatter more in some rows and columns "
+            'than in others; the levels are learned, and where they do not differ they stay equal. None is "rows+cols" '
+            'for Gaussian values with ``solver="batch"`` and a linkage that does not move the mean, and "constant" '
+            "otherwise.",
             choices=("rows+cols", "rows", "cols", "constant"),
             usual="rows+cols for Gaussian values",
         ),
         Parameter(
             "tail",
             None,
-            "bool, float or None, default None",
+            "bool, float or None, default=None",
             "Whether values have a Student tail instead of a normal one. A number gives its degrees of freedom, True "
-            'learns them. It needs ``linkage="ignorable"`` or none. None: True where it can be and ``noise`` is not '
-            '"constant".',
+            'learns them. A tail needs ``linkage="ignorable"``. None is True where a tail is possible and ``noise`` is '
+            'not "constant".',
             read=_tail,
             usual="true where there is noise by row or column and no linkage",
         ),
         Parameter(
             "mechanism",
             "none",
-            '{"none", "taste"}, default \'none\'',
-            'How what is missing tells about the mean of the values. "taste": what rows and columns choose describes '
-            "them; a pattern is fitted first, and the values' factors and biases depend on its weights as covariates "
+            '{"none", "taste"}, default="none"',
+            'How the mean of the values depends on what is missing. With "taste" a pattern is fitted first, and its '
+            "weights, which describe what rows and columns choose, are covariates of the values' factors and biases "
             "(Gaussian factorization, effects and mixtures).",
             choices=("none", "taste"),
         ),
         Parameter(
             "target",
             "observed",
-            '{"observed", "all"}, default \'observed\'',
-            'Which cells predictions are about. "observed": values given that they are observed. "all": values of all '
-            "cells, whether anybody chose to observe them or not; training cells then count by the inverse of their "
-            "P(observed), from a pattern that is fitted first.",
+            '{"observed", "all"}, default="observed"',
+            'Which cells predictions are about. "observed" is values given that they are observed. "all" is values of '
+            "all cells, whether anybody chose to observe them or not; training cells are then weighted by the inverse "
+            "of their P(observed), from a pattern that is fitted first.",
             choices=("observed", "all"),
         ),
         Parameter(
             "propensity",
             None,
-            "callable, array or None, default None",
-            'With ``target="all"``, P(observed) from elsewhere. A function of row and column ids, a matrix, or one '
-            "number for each training cell in row-major order; None: from the pattern.",
+            "callable, array or None, default=None",
+            'P(observed) from another source, with ``target="all"``. A function of row and column ids, a matrix, or '
+            "one number for each training cell in row-major order. None takes it from the pattern.",
             "",
         ),
         Parameter(
             "bounds",
             None,
-            '"auto", (low, high), (low, high, step) or None, default None',
-            "Range of the values, which predictions, intervals and draws keep to. With a step they are rounded to the "
-            'levels. "auto" finds range and levels of ratings from the training values; None knows no bounds. '
-            "Densities and the fit stay those of a continuous value.",
+            '"auto", (low, high), (low, high, step) or None, default=None',
+            "Range of the values, to which predictions, intervals and draws are confined. With a step they are rounded "
+            'to the levels. "auto" takes range and levels of ratings from the training values. None means no bounds. '
+            "Densities and the fit remain those of a continuous value.",
             read=_bounds,
             usual="none",
         ),
         Parameter(
             "warm_start",
             False,
-            "bool, default False",
-            "Start ``fit`` from the present model, where there is one. Cells, ``max_iter`` and ``tol`` may be others; "
-            "data model, linkage and factors stay.",
+            "bool, default=False",
+            "Whether ``fit`` starts from the present model, where there is one. Cells, ``max_iter`` and ``tol`` may "
+            "change; data model, linkage and factors stay.",
             "",
         ),
         Parameter(
             "pattern",
             None,
-            ":class:`nmar.Pattern` or None, default None",
-            "What P(observed) depends on. ``nmar.Pattern(10, rows=users, cols=films)`` has covariates of rows, of "
-            "columns and their products beside its factors; ``factors=K`` is short for ``nmar.Pattern(K)``.",
+            "Pattern or None, default=None",
+            "Model of P(observed). ``nmar.Pattern(10, rows=users, cols=films)`` has covariates of rows, of columns and "
+            "their products beside its factors; ``factors=K`` is short for ``nmar.Pattern(K)``.",
             "",
         ),
     )

@@ -18,6 +18,7 @@ from nmar.models.missingness import Pattern, PatternSide
 from nmar.models.settings import Factorization, Settings
 from nmar.models.state import Shared, Side, State
 from nmar.posterior.posterior import Posterior
+from nmar.prob.counts import chance
 from nmar.prob.factor import SURE, GammaFactor
 from nmar.prob.linkage import Linkage, linkage
 
@@ -136,7 +137,7 @@ def _weights(shape: tuple[int, int], pattern: Pattern, density: float, rng: np.r
     rates = np.einsum("pk,pk->p", u[probe[0]], v[probe[1]])
 
     def excess(log_scale: float) -> float:
-        return float(np.mean(-np.expm1(-np.exp(log_scale) * rates)) - density)
+        return float(np.mean(chance(np.exp(log_scale) * rates)) - density)
 
     scale = np.exp(brentq(excess, -60.0, 60.0))
     return u * np.sqrt(scale), v * np.sqrt(scale)

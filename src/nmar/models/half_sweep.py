@@ -58,40 +58,47 @@ def half_sweep(
     -------
     The new side, additive results, and the size of open table that sufficed.
     """
-    shared = state.shared
     while True:
+        half = _common(axis, state, context, learns, theirs)
+        out = None if context.buffers is None else context.buffers.side(axis, state.sides[axis])
         try:
-            side, info = _half_sweep(axis, State(state.sides, shared), context, (learns, scaling, theirs))
-            return side, info, shared.table_size
+            work = _divided(half, state, context, scaling, out)
+            found = context.executor.map(update_lines, work.given, [work.blocks[place] for place in work.rest])
+            break
         except TableTooShort:
-            if shared.table_size >= LONGEST:
-                raise FloatingPointError(
-                    f"a cell needs counts beyond {LONGEST}: a value is too extreme for the linkage"
-                    f" {shared.linkage.name!r}; check the data for outliers, drop or clip them, or use the free linkage"
-                ) from None
-            shared = replace(shared, table_size=2 * shared.table_size)
-
-
-def _half_sweep(axis: int, state: State, context: Context, how: tuple[bool, Scaling, View | None]) -> tuple[Side, Info]:
-    observed, law, shared, (learns, scaling, theirs) = context.observed, context.law, state.shared, how
-    if theirs is None:
-        theirs = whole_view(state.sides[1 - axis], 1 - axis, context, shared)
-    tables = cell_law(law, shared, _tabulated_values(law, observed))._replace(learns=learns and law.data.has_values)
-    means = None
-    if lines_differ(law, shared.linkage, observed.hidden):
-        means = expected_weights(state.sides[1 - axis].pattern, 1 - axis, context)
-    levels = Levels.of(state.sides[1 - axis].noise)
-    reading = state.sides[1 - axis].reading
-    half = HalfSweep(axis, law, shared, context.kernels, theirs, tables, exposure(axis, state), means, levels, reading)
-    out = None if context.buffers is None else context.buffers.side(axis, state.sides[axis])
-    blocks, results = _run(half, state, context, scaling, out)
-    side = join([r.side for r in results]) if out is None else _placed(blocks, results, out, context)
-    if law.pattern_fixed:
+            state = _with_longer_table(state)
+    results = work.results(found)
+    side = join([r.side for r in results]) if out is None else _placed(work.blocks, results, out, context)
+    if context.law.pattern_fixed:
         side = replace(side, pattern=state.sides[axis].pattern)
     for record in (side.pattern.weights, side.data):
         if isinstance(record, Summed):
             record.sum_up(context.here)
-    return side, _gather(results, axis, context, shared, learns)
+    return side, _gather(results, axis, context, state.shared, learns), state.shared.table_size
+
+
+def _with_longer_table(state: State) -> State:
+    """The state with twice as many counts in its open table."""
+    size = state.shared.table_size
+    if size >= LONGEST:
+        raise FloatingPointError(
+            f"a cell needs counts beyond {LONGEST}: a value is too extreme for the linkage"
+            f" {state.shared.linkage.name!r}; check the data for outliers, drop or clip them, or use the free linkage"
+        ) from None
+    return State(state.sides, replace(state.shared, table_size=2 * size))
+
+
+def _common(axis: int, state: State, context: Context, learns: bool, theirs: View | None) -> HalfSweep:
+    """What all blocks read."""
+    observed, law, shared, other = context.observed, context.law, state.shared, state.sides[1 - axis]
+    if theirs is None:
+        theirs = whole_view(other, 1 - axis, context, shared)
+    tables = cell_law(law, shared, _tabulated_values(law, observed))._replace(learns=learns and law.data.has_values)
+    means = None
+    if lines_differ(law, shared.linkage, observed.hidden):
+        means = expected_weights(other.pattern, 1 - axis, context)
+    levels, reading = Levels.of(other.noise), other.reading
+    return HalfSweep(axis, law, shared, context.kernels, theirs, tables, exposure(axis, state), means, levels, reading)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,13 +167,36 @@ def block_size(cells: Cells, tables: CellLaw) -> int:
     return max(min(BLOCK, share, HELD // tables.bins), 1)
 
 
-def _run(
-    half: HalfSweep, state: State, context: Context, scaling: Scaling, out: Side | None
-) -> tuple[list[tuple[int, int]], list[BlockResult]]:
-    """All blocks, the longest first so that workers end together, and their results, in the order of the blocks.
+@dataclass(frozen=True, eq=False)
+class Work:
+    """The blocks of a half sweep.
 
-    Cells on disk are read by the tasks themselves, in the order of the file.
+    Attributes
+    ----------
+    blocks : list of (int, int)
+        First line of each block, and the line after its last.
+    done : dict of int to BlockResult
+        Results of blocks that were updated in segments, by position.
+    rest : list of int
+        Positions of the others, the longest first, so that workers end together. Cells on disk are read in the order
+        of the file.
+    given : HalfSweepInput
+        What the tasks read.
     """
+
+    blocks: list[tuple[int, int]]
+    done: dict[int, BlockResult]
+    rest: list[int]
+    given: HalfSweepInput
+
+    def results(self, found: list[BlockResult]) -> list[BlockResult]:
+        """All results in the order of the blocks, from those of ``rest``."""
+        every = self.done | dict(zip(self.rest, found, strict=True))
+        return [every[place] for place in range(len(self.blocks))]
+
+
+def _divided(half: HalfSweep, state: State, context: Context, scaling: Scaling, out: Side | None) -> Work:
+    """The half sweep cut into blocks; a line that is longer than a block is updated here, in segments."""
     whole, size = context.observed.cells.by(half.axis), block_size(context.observed.cells, half.cell_law)  # type: ignore[arg-type]
     blocks = whole.chunks(size)
     offset = half.law.data.offset(half.shared.data)
@@ -176,12 +206,10 @@ def _run(
     cells = whole.indptr[[stop for _, stop in blocks]] - whole.indptr[[start for start, _ in blocks]]
     done: dict[int, BlockResult] = {}
     if cut is not None and context.executor.shares_memory:
-        for place in np.flatnonzero(cells > size).tolist():  # a line that is longer than a block
+        for place in np.flatnonzero(cells > size).tolist():
             done[place] = update_long_line(half, given.block(blocks[place]), context.executor.map, size)
     order = np.argsort(-cells, kind="stable") if context.observed.cells.in_memory else np.arange(len(blocks))
-    rest = [place for place in order.tolist() if place not in done]
-    done.update(zip(rest, context.executor.map(update_lines, given, [blocks[p] for p in rest]), strict=True))
-    return blocks, [done[place] for place in range(len(blocks))]
+    return Work(blocks, done, [place for place in order.tolist() if place not in done], given)
 
 
 def _gather(results: list[BlockResult], axis: int, context: Context, shared: Shared, learns: bool) -> Info:

@@ -225,6 +225,10 @@ class Pattern:
         line = PatternSide(weights, self.activity(weights))
         return line if ids is None else line.take(np.zeros(len(ids), np.int64))
 
+    def variance(self, weights: GammaFactor) -> Array:
+        """Var[u] of the weights of some lines, float64."""
+        return weights.mean.astype(np.float64) / weights.beta
+
     def learned(self, means: Array) -> Array:
         """Learned coordinates among those of lines: all."""
         return means

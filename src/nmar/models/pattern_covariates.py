@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from nmar.kernels.spec import GammaTable, GammaUpdate, Kernels
 from nmar.models.missingness import SHAPE, Pattern, PatternSide
 from nmar.prob.arrays import on_host
+from nmar.prob.counts import chance
 from nmar.prob.factor import GammaFactor, gamma_divergence
 
 Array = NDArray[Any]
@@ -130,7 +131,7 @@ class DesignedPattern:
         """A start: factors have half of the rate, effects and products share the rest evenly."""
         n, at = len(degree), self.blocks
         rate = -np.log1p(-min(density, 0.999))
-        factors = self.plain.init(n, degree, float(-np.expm1(-SHARE * rate)), rng).weights
+        factors = self.plain.init(n, degree, float(chance(SHARE * rate)), rng).weights
         busy = (degree + 0.5) / (np.mean(degree) + 0.5)
         mean = busy[:, None] * self.effects.levels[self.axis]
         shape = np.full(mean.shape, 1.0 + SHAPE)
@@ -300,6 +301,14 @@ class DesignedPattern:
         if cross is not None and not self.leads:
             weights.alpha[:, at.cross] = _times(side.weights.alpha[:, at.own], cross.drawn(rng).mean)
         return PatternSide(weights, side.activity)
+
+    def variance(self, weights: GammaFactor) -> Array:
+        """Var of the coordinates of some lines, float64; known ones have none, and products that of their effects."""
+        found, at, cross = self.plain.variance(weights), self.blocks, self.effects.cross
+        found[:, at.own] = found[:, at.cross] = 0.0
+        if cross is not None and not self.leads:
+            found[:, at.cross] = _times(weights.alpha[:, at.own] ** 2, cross.variance)
+        return found
 
     def learned(self, means: Array) -> Array:
         """Learned coordinates among those of lines."""

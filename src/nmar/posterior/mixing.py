@@ -42,7 +42,7 @@ class Mixed:
     log_weight : (cells, B) log P(bin | observed)
     cells : what the data model says
     table : the tables of the bins
-    rate : (cells,) E Λ, or Λ̄ for the control
+    rate : (cells,) E[Λ | observed]; for all cells E Λ, for the control Λ̄
     """
 
     where: Array
@@ -61,12 +61,13 @@ class Mixed:
         return None if found is None else np.sum(np.exp(self.log_weight) * found, axis=1)
 
 
-def mixtures(posterior: Posterior, i: Array, j: Array, moments: bool = False) -> Iterator[Mixed]:
+def mixtures(posterior: Posterior, i: Array, j: Array, moments: bool = False, plugin: bool = False) -> Iterator[Mixed]:
     """All cells, some at a time, under the law of an observed cell's events, or of any cell's (``Law.target``).
 
-    ``moments`` asks open tables to go so far that second moments are complete, not only probabilities.
+    ``moments`` asks open tables to go so far that second moments are complete, not only probabilities; ``plugin`` takes
+    rates at their posterior means.
     """
-    linkage, rate = posterior.state.shared.linkage, _rates(posterior, i, j)
+    linkage, rate = posterior.state.shared.linkage, _rates(posterior, i, j, plugin)
     if linkage.bins == "open":
         yield from _open_mixtures(posterior, i, j, rate, _size_at(linkage, moments))
         return
@@ -87,7 +88,7 @@ def log_mixture(posterior: Posterior, i: Array, j: Array, y: Array, plugin: bool
     """log p(y | observed) of each cell, in the model's units; open sums run until the stopping rule is met."""
     out = np.empty(len(y))
     short, size = [np.empty(0, np.int64)], 0
-    for m in mixtures(posterior, i, j):
+    for m in mixtures(posterior, i, j, plugin=plugin):
         out[m.where] = m.log_density(y[m.where], plugin)
         left = m.where[~_complete(posterior, m, y[m.where], out[m.where], plugin)]
         if len(left):
@@ -105,7 +106,7 @@ def _extend(
         size = min(2 * size, MOST)
         i, j, y = (part[short] for part in asked)
         left = []
-        for m in _open_mixtures(posterior, i, j, _rates(posterior, i, j), _always(size)):
+        for m in _open_mixtures(posterior, i, j, _rates(posterior, i, j, plugin), _always(size)):
             out[short[m.where]] = m.log_density(y[m.where], plugin)
             left.append(short[m.where[~_complete(posterior, m, y[m.where], out[short[m.where]], plugin)]])
         short = np.concatenate(left)
@@ -138,12 +139,15 @@ def _complete(posterior: Posterior, m: Mixed, y: Array, log_density: Array, plug
     return counts.complete(np.log(m.rate), log_z, ceiling, size, linkage.events)
 
 
-def _rates(posterior: Posterior, i: Array, j: Array) -> Array:
-    """E Λ of each cell, or Λ̄ for the control."""
+def _rates(posterior: Posterior, i: Array, j: Array, plugin: bool) -> Array:
+    """E[Λ | observed] of each cell, E Λ where that is plugged in or the cell may be missing, Λ̄ for the control."""
     shared = posterior.state.shared
-    if shared.rate is None or shared.linkage.bins == "known":
-        return posterior.rates(i, j)
-    return np.full(len(i), shared.rate)
+    if shared.rate is not None and shared.linkage.bins != "known":
+        return np.full(len(i), shared.rate)
+    if not shared.linkage.couples:
+        return np.ones(len(i))  # one bin, whatever the rate
+    anyhow = plugin or posterior.law.target == "all"
+    return posterior.rates(i, j) if anyhow else posterior.observed_rates(i, j)
 
 
 def _every(posterior: Posterior) -> bool:

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.axis import Axis
-from nmar.data.ids import as_ids, distinct
 from nmar.models.law import Law
 from nmar.models.noise import Noise
 from nmar.models.predictive import BinTable, Predictive, with_noise
 from nmar.models.state import Side, State, join
 from nmar.posterior import levels
 from nmar.posterior.mixing import BLOCK, Mixed, draws, log_mixture, mixtures
+from nmar.prob import counts
 from nmar.prob.factor import GammaFactor
 from nmar.prob.linkage import Linkage
 from nmar.prob.pieces import pieces
@@ -31,7 +31,6 @@ Array = NDArray[Any]
 
 NOBODY: Array = np.empty(0, object)  # no ids
 DRAWS = 4000  # of a cell, from which quantiles are taken where there is no closed distribution function
-REMEDY = "remove them, or pass unknown='prior'"  # of ids that are not known
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +87,28 @@ class Posterior:
             out[block] = np.einsum("pk,pk->p", a, b, dtype=np.float64)
         return np.maximum(out, 1e-300)
 
+    def observed_probability(self, i: Array, j: Array) -> Array:
+        """P(observed) of the cells (i, j) at the mean rate, 1 − exp(−E[Λ])."""
+        return counts.chance(self.rates(i, j))
+
+    def observed_rates(self, i: Array, j: Array) -> Array:
+        """E[Λ_ij | observed], for cells that are asked about as observed; Λ is a gamma of its mean and variance."""
+        out = np.empty(len(i))
+        for block in pieces(len(i), BLOCK):
+            out[block] = counts.observed_rate(*self.rate_moments(i[block], j[block]))
+        return out
+
+    def rate_moments(self, i: Array, j: Array) -> tuple[Array, Array]:
+        """E Λ and Var Λ = Σ_k (E u² E v² − (E u E v)²) of a block of cells."""
+        (u, du), (v, dv) = (
+            (weights.mean.astype(np.float64), self.law.pattern_of(self.state.shared, axis).variance(weights))
+            for axis, weights in enumerate(
+                side.pattern.weights.take(lines) for side, lines in zip(self.state.sides, (i, j), strict=True)
+            )
+        )
+        mean, variance = np.einsum("pk,pk->p", u, v), np.einsum("pk,pk->p", du, dv + v**2)
+        return np.maximum(mean, 1e-300), variance + np.einsum("pk,pk->p", u**2, dv)
+
     def cells(self, i: Array, j: Array) -> Predictive:
         """What the data model predicts for the cells (i, j)."""
         rows, cols = self.state.sides
@@ -106,34 +127,6 @@ class Posterior:
 def _first_levels(noise: Noise | None, axis: int, n: int) -> GammaFactor | None:
     """Noise levels of lines never seen."""
     return None if noise is None else noise.start(axis, n)
-
-
-def known_or_described(
-    posterior: Posterior,
-    axis: int,
-    ids: Any,
-    unknown: Literal["error", "prior"] = "error",
-    remedy: str = REMEDY,
-    values: bool = True,
-) -> tuple[Array, Array]:
-    """Positions of ids, and those ids that have covariates but no cells: they come after the known ones.
-
-    ``values``: these are asked about. Covariates of the pattern alone do not tell what values an id has, so they count
-    only where values are not asked about, or with ``unknown="prior"``.
-    """
-    there, argument, ids = (posterior.rows, posterior.cols)[axis], ("rows", "cols")[axis], as_ids(ids)
-    found = there.positions(ids, "prior")
-    away = found < 0
-    described = np.zeros(len(ids), np.bool_)
-    described[away] = posterior.law.data.described(axis, ids[away])
-    if unknown == "prior" or not values:
-        described[away] |= posterior.law.pattern.described(axis, ids[away])
-    if not described.any():
-        return there.positions(ids, unknown, argument, remedy), ids[:0]
-    there.positions(ids[~described], unknown, argument, remedy)
-    new, where = distinct(ids[described])  # of mixed kinds, perhaps, which np.unique cannot sort
-    found[described] = there.size + where
-    return found, new
 
 
 def log_density(posterior: Posterior, i: Array, j: Array, y: Array, plugin: bool = False) -> Array:

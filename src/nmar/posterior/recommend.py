@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,9 @@ from threadpoolctl import threadpool_limits
 
 from nmar.data.cells import Compressed
 from nmar.models.arguments import check_count
-from nmar.posterior.posterior import Posterior, known_or_described, mean_and_variance
+from nmar.posterior.places import Unknown, line_places
+from nmar.posterior.posterior import Posterior, mean_and_variance
+from nmar.prob.counts import chance
 from nmar.prob.pieces import pieces
 
 Array = NDArray[Any]
@@ -23,15 +25,13 @@ CRITERIA = ("value", "observed", "expected")
 BLOCK = 1 << 17  # scores of a block, at most: they stay in the cache of a processor
 
 
-def recommendable(
-    posterior: Posterior, rows: Any, by: str, unknown: Literal["error", "prior"] = "error"
-) -> tuple[Posterior, Array]:
+def recommendable(posterior: Posterior, rows: Any, by: str, unknown: Unknown = "error") -> tuple[Posterior, Array]:
     """The posterior with rows known by covariates alone, and positions of the rows of these ids.
 
     Each must have been seen or have covariates, for otherwise all columns are alike to it, unless ``unknown="prior"``.
     """
     remedy = "remove them, or fold in their cells (fold_in)"
-    lines, new = known_or_described(posterior, 0, rows, unknown, remedy, by != "observed")
+    lines, new = line_places(posterior, 0, rows, unknown, remedy, by != "observed")
     if not len(new) and unknown == "error":
         return posterior, lines
     longer = posterior.extended(new).state.sides[0]
@@ -168,7 +168,7 @@ class _Scorer:
         if self.by == "value":
             return self._values(lines)
         rates = self.posterior.state.sides[0].pattern.weights.take(lines).mean.astype(np.float64) @ self.weights
-        observed = -np.expm1(-rates)
+        observed = chance(rates)
         return observed if self.by == "observed" else self._values(lines) * observed
 
     def _values(self, lines: Array) -> Array:

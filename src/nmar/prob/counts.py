@@ -47,6 +47,11 @@ class CountPosterior:
     mean: Array
 
 
+def chance(rate: Any) -> Any:
+    """P(observed) at a rate, 1 − exp(−Λ)."""
+    return -np.expm1(-rate)
+
+
 def log_choices(count: Array, thinning: float) -> Array:
     """log(s^e − (s−1)^e) of counts e ≥ 1; 0 without thinning."""
     e = np.asarray(count, np.float64)
@@ -80,6 +85,19 @@ def truncated_mean(rate: Array, thinning: float = 1.0) -> Array:
     safe = np.where(tiny, 1.0, g)
     recorded = np.where(tiny, 1.0 + 0.5 * g, -safe / np.expm1(-safe))
     return recorded if thinning == 1.0 else recorded + (thinning - 1.0) * g
+
+
+def observed_rate(mean: Array, variance: Array) -> Array:
+    """E[Λ | observed] of rates Λ that are gamma with these moments; ``mean`` where the rate is known (theory.md).
+
+    An observed cell had an event, and among the rates that it may have larger ones have events more often. With
+    t = Var Λ/E Λ, E e^{−Λ} = (1 + t)^{−E Λ/t} and E Λe^{−Λ} = E Λ (1 + t)^{−E Λ/t − 1}.
+    """
+    mean = np.asarray(mean, np.float64)
+    t = np.maximum(variance / mean, 1e-300)  # 0 where the rate is known: log1p(t)/t is then 1
+    log = np.log1p(t)
+    none = mean * (log / t)  # −log P(no event)
+    return np.asarray(mean * (np.expm1(-none - log) / np.expm1(-none)))
 
 
 def _tail_sum(log_rate: Array, start: int) -> tuple[Array, Array]:

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.evaluate.curves import posterior_of
+from nmar.evaluate.notes import KINDS, ZIGZAG
+from nmar.fit.names import thinned_by
 from nmar.posterior.posterior import Posterior
-from nmar.report.curves import posterior_of
 from nmar.report.document import Fact
-from nmar.report.names import thinned_by
-from nmar.report.notes import KINDS, ZIGZAG
 
 __all__ = ["Group", "groups", "kind_of", "linkage_words", "model_facts"]
 
@@ -92,7 +92,7 @@ def _likely(known: Posterior) -> tuple[float, float]:
     """P(observed) below which, and above which, a tenth of the observed cells lies."""
     rng = np.random.default_rng(0)
     i, j = (rng.integers(0, len(axis), PAIRS) for axis in (known.rows, known.cols))
-    chance = np.sort(-np.expm1(-known.rates(i, j)))
+    chance = np.sort(known.observed_probability(i, j))
     share = np.cumsum(chance) / chance.sum()
     low, high = (float(chance[np.searchsorted(share, level)]) for level in (0.1, 0.9))
     return low, min(high, 0.999)

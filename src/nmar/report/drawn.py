@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from nmar.report import curves, figures
+from nmar.evaluate import curves
+from nmar.evaluate.missingness import Bin
+from nmar.evaluate.notes import ZIGZAG
+from nmar.report import figures
 from nmar.report.document import Figure
-from nmar.report.missingness import Bin
-from nmar.report.notes import ZIGZAG
 
 Traces = Sequence[tuple[str, Any, Any]]  # name, bound and validation score by sweep
 

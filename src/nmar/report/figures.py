@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.report.curves import Activity, Calibration, LinkageCurve
-from nmar.report.missingness import Bin
-from nmar.report.sensitivity import Sensitivity
+from nmar.evaluate.curves import Activity, Calibration, LinkageCurve
+from nmar.evaluate.missingness import Bin
+from nmar.evaluate.sensitivity import Sensitivity
 
 Array = NDArray[Any]
 

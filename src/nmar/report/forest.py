@@ -11,12 +11,12 @@ from html import escape
 from math import floor, log10
 from typing import TYPE_CHECKING
 
-from nmar.report.gains import Gain
-from nmar.report.notes import KINDS, MODELLED
+from nmar.evaluate.gains import Gain
+from nmar.evaluate.notes import KINDS, MODELLED
 from nmar.report.text import signed
 
 if TYPE_CHECKING:
-    from nmar.report.comparison import Comparison
+    from nmar.evaluate.comparison import Comparison
 
 ROLES = {"coupled": "c1", "taste": "c4", "ignorable": "c3", "two-stage": "c5", "tail": "c7", "shuffled": "c6"}
 FARTHEST = 4.0  # times the reach of the models of the missingness: what is worse is marked at the edge

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from html import escape
 
-from nmar.report import curves
-from nmar.report.comparison import Comparison, Key
+from nmar.evaluate import curves
+from nmar.evaluate.comparison import Comparison, Key
+from nmar.evaluate.missingness import residual_bins
+from nmar.evaluate.notes import KINDS, METHODS
 from nmar.report.document import Fact, Figure, facts, figure_cards, page
 from nmar.report.drawn import activity_figure, calibration_figure, linkage_figures, residual_figure, trace_figure
 from nmar.report.forest import ROLES, forest
-from nmar.report.missingness import residual_bins
-from nmar.report.notes import KINDS, METHODS
 from nmar.report.single import model_page
 from nmar.report.tables import comparison_table, control_table, minus, named
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from nmar.report.notes import KINDS
+from nmar.evaluate.notes import KINDS
 from nmar.report.text import gain
 
 if TYPE_CHECKING:
-    from nmar.report.comparison import Comparison
+    from nmar.evaluate.comparison import Comparison
 
 HEADS = ("model", "log likelihood", "over ignorable", "over the best control")
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from nmar.data.accept import as_cells
-from nmar.report import curves, figures
-from nmar.report.missingness import MissingnessTest, missingness_test
-from nmar.report.sensitivity import Sensitivity
+from nmar.evaluate import curves
+from nmar.evaluate.missingness import MissingnessTest, missingness_test
+from nmar.evaluate.sensitivity import Sensitivity
+from nmar.report import figures
 
 __all__ = ["activity", "calibration", "heteroscedasticity", "linkage", "sensitivity", "trace"]
 

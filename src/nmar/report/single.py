@@ -8,15 +8,15 @@ from html import escape
 from typing import Any
 
 from nmar.data.cells import Cells
+from nmar.evaluate import curves
+from nmar.evaluate.gains import Judges
+from nmar.evaluate.imputed import assumption
+from nmar.evaluate.notes import ERROR, KINDS, POPULATIONS
+from nmar.evaluate.scoring import score
 from nmar.posterior.posterior import Posterior
-from nmar.report import curves
 from nmar.report.described import Group, groups, kind_of, linkage_words, model_facts
 from nmar.report.document import Fact, Figure, facts, figure_cards, page
 from nmar.report.drawn import activity_figure, calibration_figure, covered, error_at, linkage_figures, trace_figure
-from nmar.report.gains import Judges
-from nmar.report.imputed import assumption
-from nmar.report.notes import ERROR, KINDS, POPULATIONS
-from nmar.report.scoring import score
 from nmar.report.tables import minus
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from nmar.report.comparison import Comparison
-from nmar.report.notes import KINDS
+from nmar.evaluate.comparison import Comparison
+from nmar.evaluate.notes import KINDS
 from nmar.report.text import signed
 
 

@@ -6,10 +6,10 @@ import textwrap
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from nmar.report.notes import KINDS
+from nmar.evaluate.notes import KINDS
 
 if TYPE_CHECKING:
-    from nmar.report.comparison import Comparison, Row
+    from nmar.evaluate.comparison import Comparison, Row
 
 WIDTH = 80  # what a terminal has at least; plug-in scores, sweeps and reasons to stop are in ``frame()``
 HEADS = ("model", "log lik.", "± se", "vs ignorable", "RMSE", "seconds")

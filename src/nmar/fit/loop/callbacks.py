@@ -1,4 +1,4 @@
-"""What a fit tells and is told while it runs: callbacks after each sweep, and Ctrl-C, which leaves the last sweep."""
+"""Callbacks: functions of the user, called after each sweep, which may stop the fit."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from nmar.fit.loop.run import Fit, Progress, Schedule, Stop, run
-from nmar.models.context import Context
+from nmar.fit.loop.run import Progress
 from nmar.models.state import State
 
 Phase = Literal["search", "fit"]
-INTERRUPTED = "interrupted"  # the reason of a fit that Ctrl-C ended
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,53 +76,3 @@ class Control:
     def __call__(self) -> str | None:
         """A reason to stop, or None."""
         return self._reason
-
-
-After = Callable[[Progress], Progress]
-
-
-def run_kept(
-    progress: Progress,
-    context: Context,
-    stop: Stop,
-    control: Control,
-    schedule: Schedule | None = None,
-    judge: After | None = None,
-    tell: Callable[[Progress], None] | None = None,
-) -> Fit:
-    """:func:`nmar.fit.loop.run.run`, where Ctrl-C gives up the sweep under way and returns the last finished one.
-
-    Parameters
-    ----------
-    progress, context, stop, schedule : as for ``run``
-    control : asked after each sweep for a reason to stop
-    judge : extends the progress by what is found out about a sweep (validation); the sweep is finished then
-    tell : told of each finished sweep (checkpoints, the progress bar); ``control`` tells the callbacks after that
-
-    Returns
-    -------
-    Fit
-        Of an interrupted run with the reason ``INTERRUPTED``.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        where no sweep was finished: there is nothing to keep.
-    """
-    last = progress
-
-    def after(now: Progress) -> Progress:
-        nonlocal last
-        last = now if judge is None else judge(now)
-        if tell is not None:
-            tell(last)
-        control.tell(last)
-        return last
-
-    try:
-        return run(progress, context, stop, after, schedule, control)
-    except KeyboardInterrupt:
-        if not last.trace.iterations:
-            raise
-        last = last.on_host()
-        return Fit(last.state, last.trace, INTERRUPTED, last)

@@ -13,8 +13,8 @@ from functools import reduce
 from operator import add
 from typing import Any, Protocol
 
-from nmar.fit.solvers.blend import blend, blend_effects, blend_numbers
-from nmar.fit.solvers.remember import BatchSums
+from nmar.fit.loop.blend import blend, blend_effects, blend_numbers
+from nmar.fit.loop.remember import BatchSums
 from nmar.kernels.spec import Kernels
 from nmar.models.bound import bound
 from nmar.models.context import Context
@@ -25,6 +25,8 @@ from nmar.models.state import State, map_arrays
 from nmar.models.views import tabulated
 from nmar.prob.arrays import on_host
 from nmar.prob.statistics import Statistics
+
+INTERRUPTED = "interrupted"  # the reason of a run that Ctrl-C ended
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,10 @@ class Trace:
     def iterations(self) -> int:
         """Number of finished sweeps."""
         return len(self.bound)
+
+    def longer(self, bound: float, seconds: float, unit_term: float) -> Trace:
+        """The trace with one more sweep."""
+        return replace(self, bound=(*self.bound, bound), seconds=(*self.seconds, seconds), unit_term=unit_term)
 
 
 class Stop(Protocol):
@@ -119,16 +125,6 @@ class Schedule(Protocol):
         ...
 
 
-class FullSweeps:
-    """Coordinate ascent: every sweep sees every cell."""
-
-    keeps_states = False
-
-    def advance(self, state: State, memory: Memory, context: Context) -> tuple[State, Memory, float]:
-        """One sweep over all cells."""
-        return sweep_batch(state, memory, context, WHOLE)
-
-
 @dataclass(frozen=True, eq=False)
 class Progress:
     """A run so far: everything needed to go on with it (a checkpoint holds this)."""
@@ -164,7 +160,7 @@ class Fit:
     progress: Progress | None = None
 
 
-def sweep_batch(state: State, memory: Memory, context: Context, part: BatchStep) -> tuple[State, Memory, float]:
+def sweep_batch(state: State, memory: Memory, context: Context, part: BatchStep = WHOLE) -> tuple[State, Memory, float]:
     """Update the leading lines given, then take a step on the other side and on what is shared.
 
     With ``WHOLE`` this is a sweep of coordinate ascent. Otherwise the leading lines are those of a batch: their
@@ -193,6 +189,13 @@ def sweep_batch(state: State, memory: Memory, context: Context, part: BatchStep)
         new = State(state.sides, replace(shared, data=data, effects=effects))
         state = balanced_noise(axis, law.settled(axis, new, state.shared, context.kernels))
     return state, replace(memory, steps=memory.steps + 1), first
+
+
+class FullSweeps:
+    """Coordinate ascent: every sweep sees every cell."""
+
+    keeps_states = False
+    advance = staticmethod(sweep_batch)
 
 
 def _scaling(memory: Memory, part: BatchStep) -> Scaling:
@@ -253,20 +256,33 @@ def run(
     progress: Progress,
     context: Context,
     stop: Stop,
-    after: Callable[[Progress], Progress] | None = None,
+    judge: Callable[[Progress], Progress] | None = None,
+    tell: Callable[[Progress], None] | None = None,
     schedule: Schedule | None = None,
     stopped: Callable[[], str | None] | None = None,
+    keeps: bool = False,
 ) -> Fit:
     """Sweep until there is a reason to stop.
 
     Parameters
     ----------
-    progress : where to start, or to go on from
-    context : data, law, kernels, executor
-    stop : looks at the trace after each sweep
-    after : called after each sweep; may extend the trace or the best state (validation), write a checkpoint
-    schedule : what a sweep is; full sweeps by default
-    stopped : asked after each sweep for a reason from outside (a signal, a callback)
+    progress : Progress
+        Where to start, or to go on from.
+    context : Context
+        Data, law, kernels and executor.
+    stop : Stop
+        Looks at the trace after each sweep.
+    judge : callable, optional
+        Extends the progress by what is measured after a sweep (validation); the sweep is finished then.
+    tell : callable, optional
+        Receives each finished sweep (checkpoints, the progress bar, callbacks).
+    schedule : Schedule, optional
+        What a sweep is. Default: full sweeps.
+    stopped : callable, optional
+        Asked after each sweep for a reason from outside (a callback).
+    keeps : bool, default=False
+        Whether Ctrl-C gives up the sweep under way and returns the last finished one, with the reason
+        ``INTERRUPTED``. Where no sweep was finished KeyboardInterrupt is raised.
     """
     schedule = schedule or FullSweeps()
     context = context if schedule.keeps_states else context.with_buffers()
@@ -274,15 +290,18 @@ def run(
     spent = progress.trace.seconds[-1] if progress.trace.seconds else progress.trace.before
     began = time.perf_counter() - spent
     reason = stop(progress.trace) if progress.trace.iterations else None
-    while reason is None:
-        state, memory, value = schedule.advance(progress.state, progress.memory, context)
-        old, now = progress.trace, time.perf_counter() - began
-        trace = replace(
-            old, bound=(*old.bound, value), seconds=(*old.seconds, now), unit_term=unit_term(state, context)
-        )
-        progress = replace(progress, state=state, memory=memory, trace=trace)
-        if after is not None:
-            progress = after(progress)
-        reason = stop(progress.trace) or (stopped() if stopped is not None else None)
+    try:
+        while reason is None:
+            state, memory, value = schedule.advance(progress.state, progress.memory, context)
+            trace = progress.trace.longer(value, time.perf_counter() - began, unit_term(state, context))
+            now = replace(progress, state=state, memory=memory, trace=trace)
+            progress = now if judge is None else judge(now)
+            if tell is not None:
+                tell(progress)
+            reason = stop(progress.trace) or (stopped() if stopped is not None else None)
+    except KeyboardInterrupt:
+        if not (keeps and progress.trace.iterations):
+            raise
+        reason = INTERRUPTED
     progress = progress.on_host()
     return Fit(progress.state, progress.trace, reason, progress)

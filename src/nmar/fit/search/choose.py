@@ -7,18 +7,22 @@ other cells, never longer than ``max_iter``. The bound chooses nothing here: it 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
+from nmar.fit.job import Job, hidden_cells
 from nmar.fit.loop.run import Progress, run
 from nmar.fit.loop.stop import StopRule
 from nmar.fit.problem import whole_seed
-from nmar.fit.search.starts import Job, first_state, hidden_cells
-from nmar.posterior.posterior import Posterior, log_density
+from nmar.fit.result import Choice
+from nmar.fit.search.starts import first_state
+from nmar.posterior.places import held_out_score
+from nmar.posterior.posterior import Posterior
+from nmar.prob.counts import chance
 
 Array = NDArray[Any]
 
@@ -28,24 +32,6 @@ SHARE = 0.1  # of the training cells, on which numbers of factors are judged bes
 JUDGES = 50_000  # cells set aside, at most
 SWEEPS = 30  # of every number that is tried, at most
 FACTORS = (3, 10, 30)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One value of a setting that was tried.
-
-    Attributes
-    ----------
-    setting, value : what was tried
-    score : mean held-out log likelihood
-    behind, se : how far behind the chosen one, with the standard error of the paired difference
-    """
-
-    setting: str
-    value: Any
-    score: float
-    behind: float
-    se: float
 
 
 def ranked(setting: str, scores: dict[Any, Array]) -> tuple[Choice, ...]:
@@ -68,7 +54,7 @@ def choose_factors(job: Job) -> tuple[int, tuple[Choice, ...]]:
         if scores and (job.seconds_left == 0.0 or factors > min(job.cells.shape)):
             break
         posterior = _tried(replace(inner, options=replace(job.options, factors=factors)))
-        found = np.concatenate([score(posterior, cells) for cells in judges])
+        found = np.concatenate([held_out_score(posterior, cells) for cells in judges])
         scores[factors] = found + _pattern_scores(posterior, inner.cells, judges)
     choices = ranked("factors", scores)
     log.info("factors: %s", choices[0].value)
@@ -89,7 +75,7 @@ def _tried(job: Job) -> Posterior:
     problem, state = first_state(job)
     rule = StopRule(max_iter=min(SWEEPS, job.options.stop.max_iter), tol=0.0, max_time=job.seconds_left)
     context = job.context(problem.law, problem.observed)
-    fit = run(Progress(state), context, rule, job.show, stopped=job.control)
+    fit = run(Progress(state), context, rule, tell=job.show, stopped=job.control)
     return Posterior(problem.law, fit.state, job.cells.rows, job.cells.cols)
 
 
@@ -100,19 +86,4 @@ def _pattern_scores(posterior: Posterior, cells: Cells, judges: list[Cells]) -> 
     missing = (float(u @ v) - float(posterior.rates(i, j).sum())) / len(i)
     known = [part.align(posterior.rows, posterior.cols, unknown="drop") for part in judges]
     rates = np.concatenate([posterior.rates(*part.positions()) for part in known])
-    return np.log(-np.expm1(-rates)) - missing
-
-
-def score(posterior: Posterior, cells: Cells) -> Array:
-    """Predictive log likelihood of each cell that lies on the posterior's axes; 0 where no values are modelled.
-
-    Of cells with weights, as often as it counts, so that the mean is the weighted one.
-    """
-    known = cells.align(posterior.rows, posterior.cols, unknown="drop")
-    if not len(known):
-        raise ValueError("valid has no cell whose row and column are in the training cells")
-    if not posterior.law.data.has_values:
-        return np.zeros(len(known))
-    i, j = known.positions()
-    found, weights = log_density(posterior, i, j, known.values), known.weights
-    return found if weights is None else found * (weights / weights.mean())
+    return np.log(chance(rates)) - missing

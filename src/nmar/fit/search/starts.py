@@ -6,115 +6,24 @@ Everything here is determined by data, options and seed, so a resumed fit that h
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from nmar.data.cells import Cells
-from nmar.fit.checkpoint import Checkpoint
-from nmar.fit.loop.callbacks import Control
+from nmar.fit.job import Job, begin_fit
 from nmar.fit.loop.run import Fit, Progress, run
 from nmar.fit.loop.stop import StopRule
 from nmar.fit.options import Options
-from nmar.fit.problem import Problem, begin, check_valid, seed_sequence
-from nmar.kernels.spec import Kernels
-from nmar.models.context import Context, Executor, Observed
+from nmar.fit.problem import Problem, seed_sequence
+from nmar.models.context import Observed
 from nmar.models.law import Law
 from nmar.models.state import State
-from nmar.models.taste import Taste
 from nmar.prob.linkage import Linkage
 
 log = logging.getLogger("nmar")
 
 RARE, MUCH = 0.1, 7.5  # a low Λ̄ of the tail-only control, and how much more its table is bent there: c = ±1.5
 PROBE = 12  # sweeps of each start before the better one goes on
-
-Watch = Callable[..., None]  # of the trace, the state and the phase: "fit", or "search" while a start is looked for
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One fit with everything it needs around it."""
-
-    options: Options
-    cells: Cells
-    valid: Cells | None
-    hidden: Cells | None
-    kernels: Kernels
-    executor: Executor
-    watch: Watch | None
-    control: Control
-    keep: Checkpoint | None = None
-    taste: tuple[Taste | None, Taste | None] | None = None  # of the data model's covariates, where they are choices
-    began: float = field(default_factory=time.perf_counter)
-
-    @property
-    def seconds(self) -> float:
-        """Time since the fit began, sweeps that look for a start included."""
-        return time.perf_counter() - self.began
-
-    @property
-    def seconds_left(self) -> float | None:
-        """What is left of ``max_time``; None: no limit."""
-        limit = self.options.stop.max_time
-        return None if limit is None else max(limit - self.seconds, 0.0)
-
-    def show(self, progress: Progress) -> Progress:
-        """Tell the progress bar and the callbacks of a sweep that looks for a start or for settings."""
-        if self.watch is not None:
-            self.watch(progress.trace, progress.state, "search")
-        self.control.tell(progress, "search")
-        return progress
-
-    def context(self, law: Law, observed: Observed) -> Context:
-        """The context of a run."""
-        return Context(observed, law, self.kernels, self.executor)
-
-
-def hidden_cells(cells: Cells, *parts: Cells) -> Cells | None:
-    """All held-out cells on the training axes; those that are also training cells stay observed."""
-    known = [part.align(cells.rows, cells.cols, unknown="drop") for part in parts]
-    if not known:
-        return None
-    row, col = (np.concatenate([part.positions()[axis] for part in known]) for axis in (0, 1))
-    key = np.unique(row.astype(np.int64) * cells.shape[1] + col)
-    key = key[~cells.contains(key // cells.shape[1], key % cells.shape[1])]
-    if not len(key):
-        return None
-    away = Cells.from_arrays(key // cells.shape[1], key % cells.shape[1], np.zeros(len(key)), cells.shape)
-    return Cells(away.by(0), cells.rows, cells.cols)
-
-
-def begin_fit(job: Job, link: Linkage, seed: Any = None, lead: int | None = None) -> Problem:
-    """The problem of a job with a linkage, about to start; ``seed`` and ``lead`` replace what the job would take."""
-    options = job.options
-    pattern = options.pattern_law.built(job.cells)
-    if options.prior == "paper":
-        pattern = pattern.as_in_paper(job.cells)
-    data = options.data.build(job.cells)
-    problem = begin(
-        job.cells,
-        data,
-        link,
-        pattern,
-        control=options.tail_only,
-        hidden=job.hidden,
-        seed=options.seed if seed is None else seed,
-        dtype=np.dtype(options.dtype).type,
-        lead=lead,
-        target=options.target,
-        bounds=options.bounds,
-        noise=options.noise_law(data, link),
-        levels=options.levels,
-    )
-    if job.taste is not None:
-        problem = replace(problem, law=replace(problem.law, taste=job.taste))
-    if job.valid is not None:
-        check_valid(problem.law, link, job.valid)
-    return problem
 
 
 def first_problem(job: Job) -> Problem:
@@ -209,4 +118,4 @@ def _sd(observed: Observed) -> float:
 
 def _probe(job: Job, law: Law, observed: Observed, state: State, sweeps: int) -> Fit:
     rule = StopRule(max_iter=min(sweeps, job.options.stop.max_iter), tol=0.0, max_time=job.seconds_left)
-    return run(Progress(state), job.context(law, observed), rule, job.show, stopped=job.control)
+    return run(Progress(state), job.context(law, observed), rule, tell=job.show, stopped=job.control)

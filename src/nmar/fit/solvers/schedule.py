@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.fit.loop.align import align
+from nmar.fit.loop.remember import BatchSums
 from nmar.fit.loop.run import BatchStep, Memory, sweep_batch
 from nmar.fit.problem import observe
-from nmar.fit.solvers.remember import BatchSums
+from nmar.fit.solvers.align import align
 from nmar.models.arguments import check_count
 from nmar.models.context import Context, Observed
 from nmar.models.law import Law

@@ -1,0 +1,164 @@
+"""How conclusions move as what the data cannot tell is changed: missing values by a shift, the linkage by its bend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmar.evaluate.imputed import Imputations, Statistic
+from nmar.evaluate.notes import ERROR
+from nmar.evaluate.pooling import pool
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["BendSensitivity", "Sensitivity", "Unit", "delta_adjusted"]
+
+Array = NDArray[Any]
+Unit = Literal["sd", "value"]
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """A statistic as imputed values are shifted; made by :meth:`nmar.CCPF.sensitivity`.
+
+    Attributes
+    ----------
+    delta : the shifts, in ``unit``
+    unit : "sd", standard deviations of a value's noise; "value", units of the values
+    step : length of one unit of ``delta`` in units of the values
+    estimate : (shifts,) or (shifts, statistics), pooled over completed tables
+    low, high : intervals, where the statistic has variances, else None
+    level : of the intervals
+    assumes : what is taken for granted at a shift of 0
+    """
+
+    delta: Array
+    unit: str
+    step: float
+    estimate: Array
+    low: Array | None
+    high: Array | None
+    level: float
+    assumes: str
+
+    def frame(self) -> pandas.DataFrame:
+        """One line for each shift (and statistic)."""
+        import pandas
+
+        flat = self.estimate.reshape(len(self.delta), -1)
+        names = ["estimate"] if flat.shape[1] == 1 else [f"estimate {k}" for k in range(flat.shape[1])]
+        columns = {"delta": self.delta, "shift": self.delta * self.step}
+        columns |= {name: flat[:, k] for k, name in enumerate(names)}
+        for end, values in (("low", self.low), ("high", self.high)):
+            if values is not None:
+                part = values.reshape(len(self.delta), -1)
+                columns |= {name.replace("estimate", end): part[:, k] for k, name in enumerate(names)}
+        return pandas.DataFrame(columns)
+
+    def tipping_point(self, value: float = 0.0) -> float | None:
+        """The shift of least size at which an end of the interval (or else the estimate) passes ``value``.
+
+        There ``value`` enters the interval or leaves it. None: no end passes it, and it lies inside or outside at all
+        shifts that were tried (:meth:`text`). Linear between the shifts; for one statistic.
+        """
+        first = self.estimate if self.low is None else self.low
+        last = self.estimate if self.high is None else self.high
+        if self.estimate.ndim > 1:
+            raise ValueError("tipping_point is for one statistic; return a number, not an array")
+        order = np.argsort(self.delta)
+        x, found = self.delta[order], []
+        for line in (first[order] - value, last[order] - value):
+            for k in np.flatnonzero(np.diff(np.sign(line)) != 0):
+                found.append(x[k] + (x[k + 1] - x[k]) * line[k] / (line[k] - line[k + 1]))
+        return None if not found else float(min(found, key=abs))
+
+    def text(self) -> str:
+        """The result in words."""
+        names = {"sd": "standard deviations of the noise", "value": "units of the values"}
+        lines = [f"Shift of the missing values, in {names[self.unit]} (1 is {self.step:.3g}):"]
+        flat = self.estimate.reshape(len(self.delta), -1)
+        for k, delta in enumerate(self.delta):
+            shown = ", ".join(f"{q:.4g}" for q in flat[k])
+            ends = ""
+            if self.low is not None and self.high is not None and flat.shape[1] == 1:
+                ends = f"   ({np.ravel(self.low)[k]:.4g} to {np.ravel(self.high)[k]:.4g})"
+            lines.append(f"  {delta:+.3g}: {shown}{ends}")
+        return "\n".join([*lines, self.assumes])
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def delta_adjusted(
+    completed: Imputations, delta: Any, statistic: Statistic, unit: Unit, df: float | None, level: float
+) -> Sensitivity:
+    """The statistic at each shift of the imputed values."""
+    shifts = np.atleast_1d(np.asarray(delta, np.float64))
+    if shifts.ndim != 1 or not len(shifts) or not np.all(np.isfinite(shifts)):
+        raise ValueError(f"delta={delta!r}; give one or more finite shifts")
+    step = completed.noise if unit == "sd" else 1.0
+    estimates, lows, highs = [], [], []
+    for shift in shifts:
+        found = [statistic(table) for table in completed.shifted(float(shift) * step).tables()]
+        if not isinstance(found[0], tuple):
+            estimates.append(np.mean([np.asarray(q, np.float64) for q in found], axis=0))
+            continue
+        pooled = pool([q for q, _ in found], [u for _, u in found], df, level)
+        estimates.append(pooled.estimate)
+        lows.append(pooled.low)
+        highs.append(pooled.high)
+    low, high = (np.array(ends) if ends else None for ends in (lows, highs))
+    return Sensitivity(shifts, unit, step, np.array(estimates), low, high, level, completed.assumes)
+
+
+@dataclass(frozen=True, eq=False)
+class BendSensitivity:
+    """Held-out likelihood and predictions as the linkage bends; made by :meth:`nmar.CCPF.linkage_sensitivity`.
+
+    Attributes
+    ----------
+    bend : c of a linkage with a parameter c; for a free table φ, the power t of φ^t (0: ignorable, 1: as fitted)
+    name : "c" or "bend"
+    log_likelihood : mean log density of the held-out cells
+    gain, gain_se : over the first bend, and its standard error over cells, rows and columns
+    rmse : of the held-out cells
+    mean, sd : predictions of the held-out cells, averaged: E[y] and the root mean square standard deviation
+    """
+
+    bend: Array
+    name: str
+    log_likelihood: Array
+    gain: Array
+    gain_se: Array
+    rmse: Array
+    mean: Array
+    sd: Array
+
+    def frame(self) -> pandas.DataFrame:
+        """One line for each bend."""
+        import pandas
+
+        names = ("log_likelihood", "gain", "gain_se", "rmse", "mean", "sd")
+        return pandas.DataFrame({self.name: self.bend} | {name: getattr(self, name) for name in names})
+
+    def text(self) -> str:
+        """The result in words."""
+        best = int(np.argmax(self.log_likelihood))
+        lines = [f"{self.name:>8}  log likelihood      gain ± se         RMSE     mean       sd"]
+        for k in range(len(self.bend)):
+            lines.append(
+                f"{self.bend[k]:8.3g}  {self.log_likelihood[k]:14.4f}  {self.gain[k]:+.4f} ± {self.gain_se[k]:.4f}"
+                f"  {self.rmse[k]:8.4f} {self.mean[k]:8.4g} {self.sd[k]:8.4g}"
+            )
+        moved = np.ptp(self.mean)
+        says = (
+            f"Best on held-out cells: {self.name} = {self.bend[best]:.3g}. Their mean prediction moves by {moved:.3g}."
+        )
+        return "\n".join([*lines, f"{ERROR}.", says])
+
+    def __str__(self) -> str:
+        return self.text()
