@@ -209,7 +209,7 @@ class Options:
         link = self.link if self.linkage != "auto" else None
         if link is None or not isinstance(link, Ignorable):
             raise ValueError(
-                f"linkage={self.linkage!r} links the spread of values; family='levels' needs linkage='ignorable' or None"
+                f"linkage={self.linkage!r} links the spread of values; levels need linkage='ignorable' or None"
             )
         if self.tail:
             raise ValueError(f"tail={self.tail!r}: levels have no tail beside their cut points; leave it out")

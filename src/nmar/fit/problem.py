@@ -16,9 +16,9 @@ from nmar.models.missingness import Pattern, PatternSide
 from nmar.models.noise import Noise
 from nmar.models.pattern_covariates import DesignedPattern, PatternEffects, first_effects
 from nmar.models.protocol import DataModel
+from nmar.models.settings.leveled import LevelSettings
 from nmar.models.state import Shared, Side, State, map_arrays
 from nmar.prob.linkage import Linkage
-from nmar.models.settings.leveled import LevelSettings
 from nmar.prob.scale import Scale
 from nmar.prob.support import LEVELS, Bounds, Support, support_of
 from nmar.prob.units import Units

@@ -28,15 +28,15 @@ def read_levels(cells: LevelCells) -> LevelReading:
         styles = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
     log_z = float(np.sum(weight[:, None] * _of_cells(cells, cells.mine, line) * log_mass))
     q = _of_cells(cells, styles, line)
-    means = cells.mean[:, None] + sd[:, None] * np.stack([each.mean for each in found], axis=1)
-    spreads = cells.noise[:, None] * np.stack([each.variance for each in found], axis=1)
-    mean = np.sum(q * means, axis=1)
-    variance = np.sum(q * (spreads + (means - mean[:, None]) ** 2), axis=1)
+    away = sd[:, None] * np.stack([each.mean for each in found], axis=1)
+    spread = cells.noise[:, None] * np.stack([each.variance for each in found], axis=1)
+    shift = np.sum(q * away, axis=1)
+    variance = np.maximum(np.sum(q * (spread + away**2), axis=1) - shift**2, 0.0)
     sums = np.zeros((len(cells.cuts), cells.cuts.shape[1] - 1, 4))
     for style, each in enumerate(found) if cells.sums else ():
         parts = (np.ones(len(sd)), each.at_low / sd, each.at_high / sd, 1.0 / cells.noise)
         np.add.at(sums[style], cells.level, (weight * q[:, style])[:, None] * np.stack(parts, axis=1))
-    return LevelReading(mean, variance, log_z, styles, sums)
+    return LevelReading(cells.mean + shift, variance, log_z, styles, sums)
 
 
 def _between(cells: LevelCells, cuts: Array, sd: Array) -> Truncated:

@@ -150,7 +150,8 @@ def _reread(half: HalfSweep, block: BlockInput, made: BlockResult, before: View,
     if stands.reading.lines is not None:
         side = replace(side, reading=stands.reading.lines)
         placed = placed and block.out is not None and write_lines(side.reading, block.out.reading)
-    made = made._replace(side=side, placed=placed, by_value=np.zeros(half.cell_law.by_value.shape), vectors=np.zeros((2, 1)))
+    nothing = np.zeros(half.cell_law.by_value.shape)
+    made = made._replace(side=side, placed=placed, by_value=nothing, vectors=np.zeros((2, 1)))
     if not half.cell_law.learns:
         return made
     given = _given(half, renewed(block.cells, block.side.noise, side.noise), before, side.reading, True)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.kernels.spec import EMPTY_FLOAT, LevelCells
+from nmar.models.predictive import pick
 from nmar.models.reading import ReadCells, Reading
 from nmar.prob.cuts import better_cuts, ends, log_prior
 
@@ -37,6 +38,11 @@ class Styles:
     def take(self, lines: slice | Array) -> Styles:
         """The chosen lines."""
         return Styles(self.probability[lines])
+
+    def drawn(self, rng: np.random.Generator) -> Styles:
+        """One style of each line, drawn."""
+        chosen = pick(self.probability.astype(np.float64), 1, rng)
+        return Styles((chosen == np.arange(self.probability.shape[1])).astype(self.probability.dtype))
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +133,7 @@ class CutPoints:
         return Reading(found.mean, found.variance, found.log_z, sums=sums)
 
     def learned(self, sums: LevelSums, scaled: bool) -> CutPoints:
-        """Shares of the styles and, unless σ² was ``scaled`` from the same cells, cut points from sums over all cells."""
+        """Shares of the styles and, unless σ² was ``scaled`` from the same cells, cut points learned from them."""
         shares = self.shares
         if sums.lines is not None:
             shares = (sums.lines + ONE_LINE) / (sums.lines.sum() + ONE_LINE * len(sums.lines))

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from nmar.data.axis import Axis
 from nmar.models.law import Law
-from nmar.models.noise import Noise
 from nmar.models.predictive import BinTable, Predictive, with_noise
-from nmar.models.state import Side, State, join
+from nmar.models.state import Shared, Side, State, join
 from nmar.posterior import levels
 from nmar.posterior.mixing import BLOCK, Mixed, draws, log_mixture, mixtures
 from nmar.prob import counts
@@ -69,12 +68,11 @@ class Posterior:
         for axis, (side, ids) in enumerate(zip(self.state.sides, (rows, cols), strict=True)):
             pattern = self.law.pattern_of(self.state.shared, axis)
             new = self.law.data.prior_line(axis, side.data, self.state.shared.data)
-            noise = self.state.shared.noise
-            parts = [side, Side(pattern.unseen(side.pattern), new, _first_levels(noise, axis, 1))]
+            shared = self.state.shared
+            parts = [side, Side(pattern.unseen(side.pattern), new, *_first_lines(shared, axis, 1))]
             if len(ids):
                 lines = self.law.data.new_lines(axis, ids, side.data, self.state.shared.data)
-                levels = _first_levels(noise, axis, len(ids))
-                parts.insert(1, Side(pattern.unseen(side.pattern, ids), lines, levels))
+                parts.insert(1, Side(pattern.unseen(side.pattern, ids), lines, *_first_lines(shared, axis, len(ids))))
             sides.append(join(parts))
         return Posterior(self.law, State((sides[0], sides[1]), self.state.shared), self.rows, self.cols)
 
@@ -124,9 +122,10 @@ class Posterior:
         return BinTable(phi1, delta, linkage.bin_table(size), self.state.shared.dispersion)
 
 
-def _first_levels(noise: Noise | None, axis: int, n: int) -> GammaFactor | None:
-    """Noise levels of lines never seen."""
-    return None if noise is None else noise.start(axis, n)
+def _first_lines(shared: Shared, axis: int, n: int) -> tuple[GammaFactor | None, Any]:
+    """Noise levels of lines never seen, and what a reader takes them for."""
+    noise, reader = shared.noise, shared.reader
+    return None if noise is None else noise.start(axis, n), None if reader is None else reader.start(axis, n)
 
 
 def log_density(posterior: Posterior, i: Array, j: Array, y: Array, plugin: bool = False) -> Array:

@@ -60,6 +60,19 @@ class Scale:
         """The normal value that each value begins with."""
         return np.array(self.scores)[self.places(values)]
 
+    def spread(self, values: Array, uniform: Array) -> Floats:
+        """Numbers that are nearest to these levels, spread evenly; ``uniform`` numbers from 0 to 1 say where."""
+        levels, middles = np.array(self.values), self.middles
+        if not len(middles):
+            return values.astype(np.float64)
+        ends = np.concatenate([[2.0 * levels[0] - middles[0]], middles, [2.0 * levels[-1] - middles[-1]]])
+        place = self.places(values)
+        return np.asarray(ends[place] + uniform * (ends[place + 1] - ends[place]))
+
+    def nearest(self, values: Array) -> Floats:
+        """The level that is nearest to each number."""
+        return np.asarray(np.array(self.values)[np.searchsorted(self.middles, values)])
+
     def check(self, values: Array) -> None:
         """Refuse values that are no level."""
         self.places(values)
@@ -91,8 +104,8 @@ def level_values(given: Any, found: Array) -> Floats:
         levels = np.unique(np.asarray(found, np.float64))
         if len(levels) > MOST:
             raise ValueError(
-                f"values has {len(levels)} distinct numbers, more than the {MOST} levels that family='levels' takes; use"
-                " family='gaussian', or round them"
+                f"values has {len(levels)} distinct numbers, more than the {MOST} that family='levels' takes for"
+                " levels; use family='gaussian', or round them"
             )
         return levels
     try:

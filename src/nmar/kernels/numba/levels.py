@@ -201,11 +201,13 @@ def _check(cells: LevelCells) -> None:
     if any(len(part) != many for part in each) or len(cells.weight) not in (0, many) or cells.indptr[-1] != many:
         raise ValueError(f"cells differ in number: {[len(part) for part in each]}, levels of {many}")
     if many and not (cells.level.min() >= 0 and cells.level.max() < ends - 1):
-        raise ValueError(f"levels from {cells.level.min()} to {cells.level.max()}; there are {ends - 1}, counted from 0")
+        span = f"from {cells.level.min()} to {cells.level.max()}"
+        raise ValueError(f"levels {span}; there are {ends - 1}, counted from 0")
     lines = len(cells.indptr) - 1
     if cells.mine.size and cells.mine.shape != (lines, styles):
         raise ValueError(f"styles of {cells.mine.shape[0]} lines and {cells.mine.shape[1]} styles, not {lines, styles}")
-    if cells.theirs.size and (cells.theirs.shape[1] != styles or int(cells.indices.max(initial=0)) >= len(cells.theirs)):
+    last = int(cells.indices.max(initial=0))
+    if cells.theirs.size and (cells.theirs.shape[1] != styles or last >= len(cells.theirs)):
         raise ValueError(f"styles of the other side have shape {cells.theirs.shape}; there are {styles} styles")
     if len(cells.log_share) not in (0, styles):
         raise ValueError(f"prior of {len(cells.log_share)} styles; there are {styles}")
