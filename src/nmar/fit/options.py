@@ -208,9 +208,8 @@ class Options:
             return
         link = self.link if self.linkage != "auto" else None
         if link is None or not isinstance(link, Ignorable):
-            raise ValueError(
-                f"linkage={self.linkage!r} links the spread of values; levels need linkage='ignorable' or None"
-            )
+            named = "auto" if link is None else link.name
+            raise ValueError(f"linkage={named!r} links the spread of values; levels need linkage='ignorable' or None")
         if self.tail:
             raise ValueError(f"tail={self.tail!r}: levels have no tail beside their cut points; leave it out")
         if self.control is not False and self.control != "shuffled":
