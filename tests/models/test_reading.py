@@ -29,6 +29,12 @@ MODELS = {
 class AsTheyAre:
     """Values that are observed themselves."""
 
+    alternates = False
+    scale_is_known = False
+
+    def start(self, axis, n):
+        return None
+
     def read(self, given):
         weight = given.cells.weight if given.cells.weight.size else 1.0
         y = given.cells.values.astype(np.float64)
@@ -36,7 +42,7 @@ class AsTheyAre:
         log_z = -0.5 * np.sum(weight * (np.log(2.0 * np.pi * given.noise) + square / given.noise))
         return Reading(y, np.zeros(len(y)), float(log_z))
 
-    def learned(self, sums):
+    def learned(self, sums, scaled):
         return self
 
     def log_prior(self):

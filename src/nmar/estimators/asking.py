@@ -19,6 +19,7 @@ from nmar.data.pairs import pairs_of, with_values
 from nmar.data.seeds import check_seed
 from nmar.fit.executor import threads
 from nmar.models.arguments import check_choice, check_count
+from nmar.posterior import levels
 from nmar.posterior import posterior as ask
 from nmar.posterior.places import Places, Unknown, pair_places
 from nmar.posterior.streamed import Scored, mean_log_density
@@ -313,6 +314,40 @@ class Asking:
         model, i, j = self._positions(rows, cols, unknown, target, given=given)
         mean, variance = ask.mean_and_variance(model, i, j)
         return (mean, np.sqrt(variance)) if return_std else mean
+
+    def predict_levels(
+        self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown = "error", target: Target = None
+    ) -> Array:
+        """P(level) of entries given by id, of a model with ``family="levels"``.
+
+        Parameters
+        ----------
+        rows, cols : array-like
+            Ids, one of each per entry.
+        unknown : {"error", "prior"}, default="error"
+            What to do with ids that the model does not know: raise an error, or predict them from the prior.
+        target : {"observed", "all"} or None, default=None
+            Which cells the question is about: observed ones, or all. None: those that the model was fitted for.
+
+        Returns
+        -------
+        ndarray of shape (entries, levels)
+            Probabilities, in the order of ``levels_``.
+
+        Examples
+        --------
+        >>> import nmar
+        >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+        >>> ratings = cells.with_values(1.0 + (cells.values > -1.0) + (cells.values > 1.0))
+        >>> model = nmar.CCPF(nmar.Effects("rows", family="levels"), factors=2, max_iter=5, random_state=0)
+        >>> chance = model.fit(ratings).predict_levels([0, 1], [2, 3])
+        >>> chance.shape, chance.sum(axis=1).round(6).tolist()
+        ((2, 3), [1.0, 1.0])
+        """
+        model, i, j = self._positions(rows, cols, unknown, target)
+        if model.law.scale is None:
+            raise ValueError("predict_levels needs a model with family='levels'; this one has numbers for values")
+        return levels.probabilities(model, i, j)
 
     def interval(
         self,

@@ -181,6 +181,8 @@ class CCPF(
         columns that stand out in each.
     row_pattern_, col_pattern_ : Factors
         Factors of the missingness pattern.
+    levels_, styles_ : ndarray, LevelStyles
+        Levels in order, and their cut points by style with the style of each line (``family="levels"``).
     labels_, responsibilities_ : ndarray
         Clusters, and the probability of each (``Mixture``).
     coefficients_ : Coefficients

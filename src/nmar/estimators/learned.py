@@ -15,6 +15,7 @@ from nmar.models.cluster_prior import Assignment
 from nmar.models.mixture import ClusterModel
 from nmar.posterior.mechanism import LearnedMechanism, learned_mechanism
 from nmar.posterior.posterior import Posterior
+from nmar.prob.scale import Scale
 
 Array = NDArray[Any]
 
@@ -63,6 +64,33 @@ class NoiseLevels:
         return self.ids[np.argsort(-self.level, kind="stable")[:n]]
 
 
+@dataclass(frozen=True, eq=False)
+class LevelStyles:
+    """How rows, or columns, turn what they think into levels (``family="levels"``).
+
+    Attributes
+    ----------
+    cuts : array of shape (styles, levels − 1)
+        Cut points between the levels in units of the ratings: the first and the last lie half way between their levels
+        in the mean over the cells of all styles.
+    share : array of shape (styles,)
+        Share of the lines in each style.
+    ids : array of shape (n,)
+        Ids of the lines that have styles; all rows, if there is one style.
+    probability : array of shape (n, styles)
+        Probability of each style of each line.
+    """
+
+    cuts: Array
+    share: Array
+    ids: Array
+    probability: Array
+
+    def typical(self, style: int, n: int = 5) -> Array:
+        """Ids of the ``n`` lines that have a style with the highest probability."""
+        return self.ids[np.argsort(-self.probability[:, style], kind="stable")[:n]]
+
+
 class Learned:
     """Attributes that exist for some data models only; asking for another is an AttributeError that says which."""
 
@@ -92,6 +120,27 @@ class Learned:
         spread = np.sqrt(known.dispersion / np.asarray(levels.mean, np.float64))
         unsure = 0.5 * np.sqrt(polygamma(1, np.asarray(levels.alpha, np.float64)))
         return NoiseLevels((known.rows, known.cols)[axis].ids, spread, spread * unsure)
+
+    @property
+    def levels_(self) -> Array:
+        """The levels in order (``family="levels"``)."""
+        return np.array(self._scale().values)
+
+    @property
+    def styles_(self) -> LevelStyles:
+        """Cut points, and which lines have which (``family="levels"``)."""
+        self._scale()
+        known = self._fitted()
+        reader, lines = known.state.shared.reader, known.state.sides[known.state.shared.reader.axis].reading
+        ids = (known.rows, known.cols)[reader.axis].ids
+        probability = np.ones((len(ids), 1)) if lines is None else np.asarray(lines.probability, np.float64)
+        return LevelStyles(known.units.to_user(reader.cuts), reader.shares, ids, probability)
+
+    def _scale(self) -> Scale:
+        found = self._fitted().law.scale
+        if found is None:
+            raise AttributeError('levels_ and styles_ exist for family="levels" only')
+        return found
 
     @property
     def responsibilities_(self) -> Array:

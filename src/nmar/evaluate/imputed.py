@@ -177,8 +177,9 @@ class Imputations:
 
     def _typed(self, values: Array) -> Array:
         """Whole numbers as integers, where observed ones are whole too and none is missing."""
-        support, family = self.known.law.support, self.known.law.family
-        whole = family.discrete or (support is not None and support.step is not None)
+        law = self.known.law
+        leveled = law.scale is not None or (law.support is not None and law.support.step is not None)
+        whole = law.family.discrete or leveled
         if self.observed is not None and whole:
             whole = bool(np.all(self.observed.values == np.round(self.observed.values)))
         if not whole or not np.all(values == np.round(values)):

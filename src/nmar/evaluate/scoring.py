@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
 from nmar.fit.problem import seed_sequence
+from nmar.posterior import levels
 from nmar.posterior.mixing import draws, mixtures
 from nmar.posterior.places import Places, cell_places
 from nmar.posterior.posterior import Posterior, log_density, mean_and_variance
@@ -64,6 +65,8 @@ def probability_integral(posterior: Posterior, cells: Cells, random_state: Any =
     """
     at, y = cell_places(posterior, cells), np.asarray(cells.values, np.float64)
     rng = np.random.default_rng(seed_sequence(random_state))
+    if posterior.law.scale is not None:
+        return _within_levels(at, y, rng)
     if posterior.law.support is not None:
         return _between_edges(at, y, rng)
     seen, out = posterior.units.to_model(y), np.empty(len(y))
@@ -78,6 +81,16 @@ def probability_integral(posterior: Posterior, cells: Cells, random_state: Any =
         else:
             out[m.where] = upper
     return np.clip(out, 0.0, 1.0)
+
+
+def _within_levels(at: Places, y: Array, rng: np.random.Generator) -> Array:
+    """A uniform number between the probability of the levels below and that of those up to the cell's."""
+    scale = at.posterior.law.scale
+    assert scale is not None
+    below = np.cumsum(np.pad(levels.probabilities(*at), ((0, 0), (1, 0))), axis=1)
+    cell, place = np.arange(len(y)), scale.places(y)
+    lower, upper = below[cell, place], below[cell, place + 1]
+    return np.clip(lower + rng.random(len(y)) * (upper - lower), 0.0, 1.0)
 
 
 def _between_edges(at: Places, y: Array, rng: np.random.Generator) -> Array:

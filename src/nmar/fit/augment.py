@@ -111,7 +111,8 @@ def _drawn_dispersion(known: Posterior, shared: Shared, info: Info, rng: np.rand
     family, link = law.family, shared.linkage
     means, phi2 = link.mean_tables(stats.size), link.bin_table(stats.size)
     dispersion = shared.dispersion
-    if law.data.precision(shared.data) is None:
+    fixed = shared.reader is not None and shared.reader.scale_is_known
+    if law.data.precision(shared.data) is None and not fixed:
         dispersion = best_dispersion(family, family.reduced(stats, *means), phi2, dispersion)
         if family.location:
             shape = PRIOR_SHAPE + 0.5 * stats.cells

@@ -117,6 +117,7 @@ def begin_fit(job: Job, link: Linkage, seed: Any = None, lead: int | None = None
         target=options.target,
         bounds=options.bounds,
         noise=options.noise_law(data, link),
+        levels=options.levels,
     )
     if job.taste is not None:
         problem = replace(problem, law=replace(problem.law, taste=job.taste))

@@ -20,8 +20,10 @@ from nmar.models.missingness import SHAPE, Pattern
 from nmar.models.noise import FREEDOM, Noise
 from nmar.models.protocol import DataModel
 from nmar.models.settings import Factorization, PatternOnly, Settings
+from nmar.models.settings.leveled import NAME as LEVELS
+from nmar.models.settings.leveled import LevelSettings
 from nmar.posterior.store import register
-from nmar.prob.families import family
+from nmar.prob.families import Family, family
 from nmar.prob.linkage import Free, Ignorable, Linkage, linkage
 from nmar.prob.twostage import Quadratic
 
@@ -34,14 +36,23 @@ for _solver in (Minibatch, Entrywise):  # a saved model names its solver
     register(_solver)
 
 
+def is_leveled(data: Any) -> bool:
+    """Whether the values of a data model are levels."""
+    return getattr(data, "family", None) == LEVELS
+
+
+def latent_family(data: Any) -> Family:
+    """The family of the values; of levels, that of the values behind them."""
+    return family("gaussian" if is_leveled(data) else getattr(data, "family", "gaussian"))
+
+
 def coupling(data: Any) -> Linkage:
     """The linkage that a comparison couples values and counts by where none is named: a free table.
 
     Where there are no values, or trials that a table would make fractions of, it is the ignorable one.
     """
-    named = getattr(data, "family", None)
-    whole = named is not None and family(named).whole_dispersion
-    return Ignorable() if whole or isinstance(data, PatternOnly) else Free()
+    alone = latent_family(data).whole_dispersion or isinstance(data, PatternOnly) or is_leveled(data)
+    return Ignorable() if alone else Free()
 
 
 def plain_linkage(data: Any) -> Linkage:
@@ -49,7 +60,7 @@ def plain_linkage(data: Any) -> Linkage:
 
     Gaussian values have noise by row and column and none; other families, which cannot, have a free table.
     """
-    return Ignorable() if family(getattr(data, "family", "gaussian")).location else coupling(data)
+    return Ignorable() if latent_family(data).location else coupling(data)
 
 
 def usual_tol(data: Settings) -> float:
@@ -153,6 +164,7 @@ class Options:
         check_choice("target", self.target, ("observed", "all"))
         self._check_noise()
         self._check_mechanism()
+        self._check_levels()
         if self.propensity is not None and self.target != "all":
             raise ValueError("propensity is for target='all'; predictions for observed cells need none")
         if not (isinstance(self.stop.tol, int | float | np.number) and 0 <= self.stop.tol < np.inf):
@@ -186,7 +198,7 @@ class Options:
         if self.mechanism == "taste" and not (hasattr(self.data, "rows") and hasattr(self.data, "cols")):
             raise ValueError(f"mechanism='taste' needs a data model that takes covariates; {self.data!r} takes none")
         named = self.mechanism if isinstance(self.mechanism, str) else "value"
-        if getattr(self.data, "family", "gaussian") != "gaussian":
+        if latent_family(self.data).name != "gaussian":
             raise ValueError(f"mechanism={named!r} is about the means of gaussian values; use family='gaussian'")
         if self.method is not None:
             raise ValueError(f"mechanism={named!r} needs solver='batch', not {self.solver!r}")
@@ -225,6 +237,29 @@ class Options:
             self.mechanism if isinstance(self.mechanism, ByValue) else ByValue() if self.mechanism == "value" else None
         )
 
+    def _check_levels(self) -> None:
+        """What a fit of levels cannot have."""
+        if not is_leveled(self.data):
+            return
+        link = self.link if self.linkage != "auto" else None
+        if link is None or not isinstance(link, Ignorable):
+            named = "auto" if link is None else link.name
+            raise ValueError(f"linkage={named!r} links the spread of values; levels need linkage='ignorable' or None")
+        if self.tail:
+            raise ValueError(f"tail={self.tail!r}: levels have no tail beside their cut points; leave it out")
+        if self.control is not False and self.control != "shuffled":
+            raise ValueError(f"control={self.control!r} is the control of a linkage, which family='levels' has none of")
+        if self.method is not None:
+            raise ValueError(f"solver={self.solver!r} cannot learn cut points; family='levels' needs solver='batch'")
+        if self.bounds is not None:
+            raise ValueError(f"bounds={self.bounds!r} are for gaussian values; levels keep to their own scale")
+
+    @property
+    def levels(self) -> LevelSettings | None:
+        """What a fit of levels begins with; None where values are numbers."""
+        found = getattr(self.data, "level_settings", None)
+        return None if found is None else found()
+
     def noise_law(self, data: DataModel, link: Linkage) -> Noise | None:
         """What is learned of the noise of this data model's values under this linkage; None: one dispersion for all."""
         reason = self._no_noise(data, link)
@@ -237,7 +272,7 @@ class Options:
         single = link.size == 1 and not self.tail_only
         if self.tail and not single:
             raise ValueError(f"tail={self.tail!r} needs linkage='ignorable', not {link.name!r}; use tail=False")
-        usual = single and where != "constant" and self.by_value is None
+        usual = single and where != "constant" and self.by_value is None and not is_leveled(self.data)
         tail = usual if self.tail is None else self.tail
         if where == "constant" and not tail:
             return None

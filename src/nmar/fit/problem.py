@@ -16,8 +16,10 @@ from nmar.models.missingness import Pattern, PatternSide
 from nmar.models.noise import Noise
 from nmar.models.pattern_covariates import DesignedPattern, PatternEffects, first_effects
 from nmar.models.protocol import DataModel
+from nmar.models.settings.leveled import LevelSettings
 from nmar.models.state import Shared, Side, State
 from nmar.prob.linkage import Linkage
+from nmar.prob.scale import Scale
 from nmar.prob.support import LEVELS, Bounds, Support, support_of
 from nmar.prob.tree import map_arrays
 from nmar.prob.units import Units
@@ -44,6 +46,8 @@ def leading_axis(cells: Cells) -> int:
 
 def observe(cells: Cells, law: Law, hidden: Cells | None, units: Units, dtype: Any) -> Observed:
     """Cells as the law sees them: values in its units and stored as asked, classes where the family needs them."""
+    if law.scale is not None:
+        return _observe_levels(cells, law.scale, hidden, dtype)
     seen = cells.map_values(partial(_as_seen, units, dtype))
     if not law.family.needs_values:
         return Observed(seen, hidden)
@@ -51,6 +55,18 @@ def observe(cells: Cells, law: Law, hidden: Cells | None, units: Units, dtype: A
         return Observed(seen, hidden, distinct=distinct_values(seen))
     distinct, group = np.unique(seen.values, return_inverse=True)
     return Observed(seen, hidden, group.astype(np.int32), distinct)
+
+
+def _observe_levels(cells: Cells, scale: Scale, hidden: Cells | None, dtype: Any) -> Observed:
+    """Levels as the normal values that they begin with, and the place of each on the scale."""
+    seen = cells.map_values(partial(_as_scores, scale, dtype))
+    if not cells.in_memory:
+        return Observed(seen, hidden, distinct=np.array(scale.scores, dtype).astype(np.float64))
+    return Observed(seen, hidden, scale.places(cells.values))
+
+
+def _as_scores(scale: Scale, dtype: Any, values: Array) -> Array:
+    return scale.as_scores(values).astype(dtype, copy=False)
 
 
 def _as_seen(units: Units, dtype: Any, values: Array) -> Array:
@@ -101,6 +117,7 @@ def begin(
     target: str = "observed",
     bounds: Bounds = None,
     noise: Noise | None = None,
+    levels: LevelSettings | None = None,
 ) -> Problem:
     """Assemble a fit: streams of random numbers for the two models are separate, so neither moves the other."""
     lead = leading_axis(cells) if lead is None else lead
@@ -108,14 +125,21 @@ def begin(
     linkage.supports(law.family)
     check_linked(data, linkage.name, control)
     check_values(law, linkage, cells)
-    law = replace(law, support=_support(law, bounds, cells))
+    law, first = replace(law, support=_support(law, bounds, cells)), None
     units = units_of(cells, law, linkage)
+    if levels is not None:
+        first = levels.begin(cells, np.random.default_rng(seed_sequence(seed)))
+        law, units = replace(law, scale=first.scale), first.units
     observed = observe(cells, law, hidden, units, dtype)
     for_pattern, for_data = (np.random.default_rng(s) for s in seed_sequence(seed).spawn(2))
     patterns, effects = first_pattern(cells, pattern, lead, for_pattern)
     start = data.init(observed.cells, lead, for_data)
-    levels = [None if noise is None else noise.start(axis, size) for axis, size in enumerate(cells.shape)]
-    sides = (Side(patterns[0], start.rows, levels[0]), Side(patterns[1], start.cols, levels[1]))
+    noises = [None if noise is None else noise.start(axis, size) for axis, size in enumerate(cells.shape)]
+    readings = [None if first is None else first.reading(axis) for axis in (0, 1)]
+    sides = (
+        Side(patterns[0], start.rows, noises[0], readings[0]),
+        Side(patterns[1], start.cols, noises[1], readings[1]),
+    )
     spread = float(np.sqrt(observed.cells.by(lead).variance())) or 1.0
     shared = Shared(
         dispersion=first_dispersion(law, observed.cells),
@@ -127,6 +151,7 @@ def begin(
         shapes=(pattern.shape, pattern.shape) if pattern.learns else None,
         effects=effects,
         noise=noise,
+        reader=None if first is None else first.reader,
     )
     return Problem(law, observed, State((cast(sides[0], dtype), cast(sides[1], dtype)), shared))
 
@@ -191,6 +216,8 @@ def check_values(law: Law, linkage: Linkage, cells: Cells) -> None:
         return
     for values in cells.by(0).value_parts():
         law.family.check_values(values.astype(np.float64))
+        if law.scale is not None:
+            law.scale.check(values)
     trials = getattr(law.data, "dispersion", None)
     if trials is None or (linkage.whole and linkage.couples):
         return

@@ -16,7 +16,7 @@ from nmar.posterior.posterior import Posterior
 def describes(data: Any) -> bool:
     """Whether what rows and columns choose can describe the values of a data model, which has no covariates yet."""
     known = [getattr(data, name, data) for name in ("rows", "cols")]
-    return all(one is None for one in known) and getattr(data, "family", "gaussian") == "gaussian"
+    return all(one is None for one in known) and getattr(data, "family", "gaussian") in ("gaussian", "levels")
 
 
 def described(

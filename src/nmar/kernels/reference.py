@@ -25,6 +25,7 @@ from nmar.kernels.layout import (
     place,
     refill_view,
 )
+from nmar.kernels.levels import read_levels
 from nmar.kernels.spec import (
     EMPTY_INT,
     GRID_RATIO,
@@ -63,6 +64,7 @@ __all__ = [  # offered as they are, see spec.py
     "gather_first",
     "own_memory",
     "place",
+    "read_levels",
     "refill_view",
 ]
 

@@ -177,6 +177,36 @@ class NormalPrior(NamedTuple):
     free: Array  # (d,) bool
 
 
+class LevelCells(NamedTuple):
+    """Cells of a block whose values are levels, each between two cut points of a normal value y*.
+
+    Styles are the lines' own, those of the other side's lines, or one for all cells: then both are empty.
+    """
+
+    indptr: Array  # int64 (n+1)
+    indices: Array  # the other side's line of each cell
+    level: Array  # int32 (m,) from 0
+    weight: Array  # (m,) how often each cell counts; empty: once
+    mean: Array  # (m,) E[μ]
+    variance: Array  # (m,) Var[μ]
+    noise: Array  # (m,) variance of y* around μ
+    cuts: Array  # (G, L+1) cut points of each style, from −∞ to ∞
+    mine: Array  # (n, G) probabilities of the styles of the block's lines; empty: not theirs
+    theirs: Array  # (N, G) the same of the other side's lines
+    log_share: Array  # (G,) where the styles of the block's lines are to be found anew: log of their prior; else empty
+    sums: bool  # whether cut points will be learned
+
+
+class LevelReading(NamedTuple):
+    """Normal values that stand for levels."""
+
+    mean: Array  # (m,) E[y*]
+    variance: Array  # (m,) Var[y*]
+    log_z: float  # Σ weight Σ_g q(g) (log P(level | g, E[μ]) − Var[μ] / 2 noise), under the styles that were given
+    styles: Array  # (n, G) probabilities of the styles of the block's lines, under which y* was found
+    sums: Array  # (G, L, 4) by style and level Σ q(g) weight × (1, density at the lower end / σ, at the upper, 1/σ²)
+
+
 class Kernels(Protocol):
     """A backend: where lines are kept, how a side lies in memory, and the few loops.
 
@@ -245,6 +275,10 @@ class Kernels(Protocol):
 
     def moments(self, lines: Lines, mine: View, theirs: View, cell_law: CellLaw) -> tuple[Array, Array]:
         """E[μ] and E[μ²] of each cell (m,), float64, of the location form."""
+        ...
+
+    def read_levels(self, cells: LevelCells) -> LevelReading:
+        """Normal values that stand for the levels of a block's cells (theory.md, Levels)."""
         ...
 
     def weigh(self, lines: Lines, mine: View, theirs: View, cell_law: CellLaw) -> Expectation:

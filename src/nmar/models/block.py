@@ -112,7 +112,8 @@ def update_block(half: HalfSweep, block: BlockInput) -> BlockResult:
     block, log_precision = _as_read(half, block)
     noise, cells, stands = _line_noise(half, block), block.cells, None
     if half.shared.reader is not None:
-        stands = stand(half.shared.reader, _given(half, cells, before, block.side.reading), half.shared.dispersion)
+        given = _given(half, cells, before, block.side.reading, learns=False)
+        stands = stand(half.shared.reader, given, half.shared.dispersion)
         noise, cells = stands.line_noise(noise), stands.cells
     read = Block(cells, before, half.theirs, half.cell_law, block.scaling.scale, noise)
     found = data.expect(kernels, read, block.side.data, half.axis, shared)
@@ -152,19 +153,24 @@ def update_long_line(half: HalfSweep, block: BlockInput, run: Callable[..., list
     return made._replace(vectors=reduce(np.add, vectors), by_value=reduce(np.add, by_value))
 
 
-def _given(half: HalfSweep, cells: Lines, before: View, mine: Any) -> ReadCells:
+def _given(half: HalfSweep, cells: Lines, before: View, mine: Any, learns: bool) -> ReadCells:
     """The cells of a block as the reader sees them."""
     found = half.kernels.moments(cells, before, half.theirs, half.cell_law)
-    return given_cells(half.axis, cells, found, half.shared.dispersion, (mine, half.their_reading))
+    lines = (mine, half.their_reading)
+    return given_cells(half.axis, cells, found, half.shared.dispersion, lines, half.kernels, learns)
 
 
 def _reread(half: HalfSweep, block: BlockInput, made: BlockResult, before: View, stands: Stand) -> BlockResult:
     """The result with the reader's lines, and what σ² and the reader are learned from, under the new lines."""
-    side = made.side if stands.reading.lines is None else replace(made.side, reading=stands.reading.lines)
-    made = made._replace(side=side, by_value=np.zeros(half.cell_law.by_value.shape), vectors=np.zeros((2, 1)))
+    side, placed = made.side, made.placed
+    if stands.reading.lines is not None:
+        side = replace(side, reading=stands.reading.lines)
+        placed = placed and block.out is not None and write_lines(side.reading, block.out.reading)
+    nothing = np.zeros(half.cell_law.by_value.shape)
+    made = made._replace(side=side, placed=placed, by_value=nothing, vectors=np.zeros((2, 1)))
     if not half.cell_law.learns:
         return made
-    given = _given(half, renewed(block.cells, block.side.noise, side.noise), before, side.reading)
+    given = _given(half, renewed(block.cells, block.side.noise, side.noise), before, side.reading, True)
     reading = half.shared.reader.read(given)
     return made._replace(vectors=read_statistics(reading, given, half.shared.dispersion), read=reading.sums)
 

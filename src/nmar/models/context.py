@@ -32,7 +32,7 @@ class Observed:
     group : ndarray or None
         Class of each cell in row-major order (known bins; distinct values), or None: none, or looked up.
     distinct : ndarray or None
-        Values of the classes, for families that need them.
+        Values of the classes, for families that need them and for levels on disk.
     """
 
     cells: Cells

@@ -101,7 +101,7 @@ def _common(axis: int, state: State, context: Context, learns: bool, theirs: Vie
     observed, law, shared, other = context.observed, context.law, state.shared, state.sides[1 - axis]
     if theirs is None:
         theirs = whole_view(other, 1 - axis, context, shared)
-    tables = cell_law(law, shared, observed.distinct)._replace(learns=learns and law.data.has_values)
+    tables = cell_law(law, shared, _tabulated_values(law, observed))._replace(learns=learns and law.data.has_values)
     means = None
     if lines_differ(law, shared.linkage, observed.hidden):
         means = expected_weights(other.pattern, 1 - axis, context)
@@ -266,7 +266,7 @@ def _gather(results: list[BlockResult], axis: int, context: Context, shared: Sha
     tail = None
     if shared.noise is not None and shared.noise.freedom:
         vectors, tail = vectors[:-1], float(vectors[-1].sum())
-    stats = _named(law, shared, vectors, by_value, count, observed.distinct)
+    stats = _named(law, shared, vectors, by_value, count, _tabulated_values(law, observed))
     read, detected = (_added([getattr(result, name) for result in results]) for name in ("read", "detected"))
     return Info(log_z, stats, weights, sums, cross, tail, read, detected)
 
@@ -275,6 +275,11 @@ def _added(parts: list[Any]) -> Any:
     """The sum of what blocks returned, or None where they returned nothing."""
     known = [part for part in parts if part is not None]
     return reduce(operator.add, known) if known else None
+
+
+def _tabulated_values(law: Law, observed: Observed) -> Array | None:
+    """Values of the classes of cells, where tables are made for each."""
+    return observed.distinct if law.family.needs_values else None
 
 
 def _join_sums(parts: list[LineSums | None]) -> LineSums | None:

@@ -15,6 +15,7 @@ from nmar.models.state import Shared, State
 from nmar.models.taste import Taste
 from nmar.prob.families import Family, family
 from nmar.prob.linkage import Linkage
+from nmar.prob.scale import Scale
 from nmar.prob.support import Support
 
 
@@ -42,6 +43,8 @@ class Law:
         What is known of the cells that predictions are about, where values decide whether they are observed.
     support : Support or None, default=None
         Range and levels of the values that can be observed. None: no bounds.
+    scale : Scale or None, default=None
+        Levels of ordinal values. None: values are numbers.
     taste : tuple of (Taste or None, Taste or None) or None, default=None
         How what rows and columns choose describes their values, or None where it does not.
     """
@@ -55,6 +58,7 @@ class Law:
     target: str = "observed"
     given: str | None = "observed"
     support: Support | None = None
+    scale: Scale | None = None
     taste: tuple[Taste | None, Taste | None] | None = None
 
     @property

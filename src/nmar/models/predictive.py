@@ -142,6 +142,17 @@ class NormalPredictive:
         below = ndtr(z) if self.freedom is None else stdtr(self.freedom[:, None, None], z)
         return np.sum(np.exp(self._weights())[:, :, None] * below, axis=1)
 
+    def between(self, edges: Array, table: BinTable, plugin: bool) -> Array:
+        """P(edge k < y ≤ edge k + 1) in a table with one bin: (cells, edges − 1); to full precision in both tails."""
+        mean, variance = self._parts(table, plugin)
+        z = (edges - mean) / np.sqrt(variance)
+        freedom = None if plugin or self.freedom is None else self.freedom[:, None, None]
+        beyond = ndtr(-np.abs(z)) if freedom is None else stdtr(freedom, -np.abs(z))
+        low, high, above = beyond[..., :-1], beyond[..., 1:], z > 0.0
+        both, neither = above[..., :-1], ~above[..., 1:]
+        found = np.where(both, low - high, np.where(neither, high - low, 1.0 - low - high))
+        return np.sum(np.exp(self._weights())[:, :, None] * found, axis=1)
+
     def sample(self, bins: Array, table: BinTable, rng: np.random.Generator) -> Array:
         """Draw a component, then μ, then y; of a Student law both at once."""
         which = pick(np.exp(self._weights()), bins.shape[1], rng)

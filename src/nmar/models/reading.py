@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.kernels.spec import Array, Expectation, LineNoise, Lines
+from nmar.kernels.spec import Array, Expectation, Kernels, LineNoise, Lines
 
 Floats = NDArray[np.float64]
 
@@ -40,6 +40,11 @@ class ReadCells(NamedTuple):
         Variance σ² / (E[λ] E[ρ]) of the noise of each cell.
     mine, theirs : object
         The reader's own lines of the block, and of the whole other side.
+    kernels : Kernels
+        The backend.
+    learns : bool
+        Whether sums are asked for that the reader is learned from. Its own lines then stay as they are; else they are
+        updated first.
     """
 
     axis: int
@@ -50,6 +55,8 @@ class ReadCells(NamedTuple):
     noise: Floats
     mine: Any
     theirs: Any
+    kernels: Kernels
+    learns: bool
 
 
 class Reading(NamedTuple):
@@ -75,14 +82,33 @@ class Reading(NamedTuple):
 
 
 class Reader(Protocol):
-    """The law of cells whose values are read by it. Frozen; parts of a state."""
+    """The law of cells whose values are read by it. Frozen; parts of a state.
+
+    Attributes
+    ----------
+    alternates : bool
+        Whether σ² is learned in leading half sweeps alone, and the reader in the others, because a step of one is only
+        right while the other stays.
+    scale_is_known : bool
+        Whether σ² cannot be learned.
+    """
+
+    @property
+    def alternates(self) -> bool: ...
+
+    @property
+    def scale_is_known(self) -> bool: ...
+
+    def start(self, axis: int, n: int) -> Any:
+        """Its own lines of an axis before any cell is seen, or None."""
+        ...
 
     def read(self, given: ReadCells) -> Reading:
         """The values that stand for the cells of a block."""
         ...
 
-    def learned(self, sums: Any) -> Self:
-        """The reader with its own parameters learned from sums over all cells."""
+    def learned(self, sums: Any, scaled: bool) -> Self:
+        """The reader with its own parameters learned from sums over all cells; ``scaled``: so was σ², just before."""
         ...
 
     def log_prior(self) -> float:
@@ -126,14 +152,20 @@ class Stand:
 
 
 def given_cells(
-    axis: int, cells: Lines, moments: tuple[Array, Array], dispersion: float, lines: tuple[Any, Any]
+    axis: int,
+    cells: Lines,
+    moments: tuple[Array, Array],
+    dispersion: float,
+    lines: tuple[Any, Any],
+    kernels: Kernels,
+    learns: bool,
 ) -> ReadCells:
     """The cells of a block for a reader, whose own lines and those of the other side are ``lines``."""
     first, second = moments
     line = np.repeat(np.arange(len(cells.indptr) - 1), np.diff(cells.indptr))
     precision = cells.precision if cells.precision.size else np.ones(len(first))
     variance = np.maximum(second - first**2, 0.0)
-    return ReadCells(axis, cells, line, first, variance, dispersion / precision, *lines)
+    return ReadCells(axis, cells, line, first, variance, dispersion / precision, *lines, kernels, learns)
 
 
 def stand(reader: Reader, given: ReadCells, dispersion: float) -> Stand:

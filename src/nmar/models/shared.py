@@ -62,12 +62,14 @@ def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
         return shared
     if shared.noise is not None:
         shared = replace(shared, noise=shared.noise.learned(axis, state.sides[axis].noise))
-    if info.stats is not None:
+    reader, leads = shared.reader, axis == law.lead
+    scales = reader is None or not (reader.scale_is_known or (reader.alternates and not leads))
+    if info.stats is not None and scales:
         shared = _learn_from(info.stats, shared, law)
     if shared.noise is not None and info.stats is not None and info.tail is not None:
         shared = replace(shared, noise=shared.noise.with_tail(info.tail, info.stats.cells))
-    if shared.reader is not None and info.read is not None:
-        shared = replace(shared, reader=shared.reader.learned(info.read))
+    if reader is not None and info.read is not None:
+        shared = replace(shared, reader=reader.learned(info.read, scaled=reader.alternates and leads))
     detection = state.sides[axis].detection
     if shared.mechanism is not None and info.detected is not None and detection is not None:
         shared = replace(shared, mechanism=shared.mechanism.learned(axis, detection, info.detected))
@@ -81,7 +83,7 @@ def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
 def balanced_noise(axis: int, state: State) -> State:
     """The state after a step on the scale that the noise levels of ``axis`` share with σ²."""
     shared, side = state.shared, state.sides[axis]
-    if shared.noise is None or side.noise is None:
+    if shared.noise is None or side.noise is None or (shared.reader is not None and shared.reader.scale_is_known):
         return state
     levels, dispersion = balanced(side.noise, shared.noise.shapes[axis], shared.dispersion)
     sides = state.with_side(axis, replace(side, noise=levels)).sides

@@ -114,6 +114,11 @@ class Shared:
         """Units of the values."""
         return Units(self.center, self.scale)
 
+    @property
+    def learns_in_turn(self) -> bool:
+        """Whether both half sweeps of a sweep are needed to learn what all cells share."""
+        return self.reader is not None and self.reader.alternates
+
 
 @dataclass(frozen=True, eq=False)
 class State:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.models.state import Shared, Side, State
+from nmar.posterior import levels
 from nmar.posterior.mixing import draws, mixtures
 from nmar.posterior.posterior import Posterior
 
@@ -30,9 +31,10 @@ def drawn_shared(posterior: Posterior, shared: Shared, rng: np.random.Generator)
 
 
 def drawn_side(posterior: Posterior, axis: int, side: Side, shared: Shared, rng: np.random.Generator) -> Side:
-    """The data model's lines of one axis and their noise levels drawn; the pattern's are left as they are."""
+    """The data model's lines of one axis, their noise levels and styles drawn; the pattern's are left as they are."""
     data = posterior.law.data.drawn_lines(axis, side.data, shared.data, rng)
-    return replace(side, data=data, noise=None if side.noise is None else side.noise.drawn(rng))
+    noise = None if side.noise is None else side.noise.drawn(rng)
+    return replace(side, data=data, noise=noise, reading=None if side.reading is None else side.reading.drawn(rng))
 
 
 def drawn_pattern(posterior: Posterior, rng: np.random.Generator) -> Posterior:
@@ -74,6 +76,9 @@ def latent_given(known: Posterior, i: Array, j: Array, seed: np.random.SeedSeque
     """
     cells = [zlib.crc32(np.asarray(part, np.int64).tobytes()) for part in (i, j)]
     rng = np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *cells)))
+    if known.law.scale is not None:
+        found = levels.sample(known, i, j, 1, rng)[:, 0]
+        return known.law.scale.spread(found, rng.random(len(i)))
     out = np.empty(len(i))
     for m in mixtures(known, i, j):
         out[m.where] = draws(m, 1, rng)[:, 0]
@@ -86,6 +91,8 @@ def latent_given(known: Posterior, i: Array, j: Array, seed: np.random.SeedSeque
 def as_seen(known: Posterior, latent: Array) -> Array:
     """What can be seen of such values: ratings on their levels and within their range, counts whole."""
     support = known.law.support
+    if known.law.scale is not None:
+        return known.law.scale.nearest(latent)
     if support is not None:
         return support.seen(latent)
     return np.floor(latent) if known.law.family.discrete else latent

@@ -20,6 +20,7 @@ from nmar.models.missingness import PatternSide
 from nmar.models.predictive import BinTable, NormalPredictive, Predictive, with_noise
 from nmar.models.selected import Selected
 from nmar.models.state import Shared, Side, State
+from nmar.posterior import levels
 from nmar.posterior.mixing import BLOCK, Mixed, draws, log_mixture, mixtures
 from nmar.prob import counts
 from nmar.prob.linkage import Linkage
@@ -146,24 +147,27 @@ class Posterior:
 
 
 def _first_side(shared: Shared, axis: int, pattern: PatternSide, data: Any, n: int) -> Side:
-    """Lines never seen, with their noise levels and effects of detection."""
-    noise, mechanism = shared.noise, shared.mechanism
+    """Lines never seen, with their noise levels, styles and effects of detection."""
+    noise, reader, mechanism = shared.noise, shared.reader, shared.mechanism
     return Side(
         pattern,
         data,
         noise=None if noise is None else noise.start(axis, n),
+        reading=None if reader is None else reader.start(axis, n),
         detection=None if mechanism is None else mechanism.first_lines(axis, n),
     )
 
 
 def log_density(posterior: Posterior, i: Array, j: Array, y: Array, plugin: bool = False) -> Array:
-    """log p(y_ij | observed), cell by cell: log Σ_n p(y | n) P(n | observed).
+    """log p(y_ij | observed), cell by cell: log Σ_n p(y | n) P(n | observed); of levels, their log probability.
 
     Parameters
     ----------
     plugin : bool
         True: the paper's L_NM, the data model at its posterior mean; False: its uncertainty integrated out.
     """
+    if posterior.law.scale is not None:
+        return levels.log_probability(posterior, i, j, y, plugin)
     units = posterior.units
     found = log_mixture(posterior, i, j, units.to_model(np.asarray(y, np.float64)), plugin)
     return found + units.log_jacobian()
@@ -171,6 +175,8 @@ def log_density(posterior: Posterior, i: Array, j: Array, y: Array, plugin: bool
 
 def mean_and_variance(posterior: Posterior, i: Array, j: Array) -> tuple[Array, Array]:
     """E[y | observed] and Var[y | observed], n ~ ZTP(Λ)."""
+    if posterior.law.scale is not None:
+        return levels.moments(posterior, i, j)
     if posterior.law.support is not None:
         return _seen_moments(posterior, i, j)
     mean, variance = _moments(posterior, i, j)
@@ -215,26 +221,30 @@ def seen(posterior: Posterior, values: Array) -> Array:
 
 def sample(posterior: Posterior, i: Array, j: Array, n: int, rng: np.random.Generator) -> Array:
     """Draws from p(y | observed): (cells, n)."""
+    if posterior.law.scale is not None:
+        return levels.sample(posterior, i, j, n, rng)
     out = np.empty((len(i), n))
     for m in mixtures(posterior, i, j):
         out[m.where] = draws(m, n, rng)
     return seen(posterior, out)
 
 
-def quantiles(posterior: Posterior, i: Array, j: Array, levels: tuple[float, ...], seed: int = 0) -> Array:
-    """Quantiles of p(y | observed): (cells, levels), by bisection on the distribution function, else from draws."""
-    out = np.empty((len(i), len(levels)))
+def quantiles(posterior: Posterior, i: Array, j: Array, at: tuple[float, ...], seed: int = 0) -> Array:
+    """Quantiles of p(y | observed): (cells, at), by bisection on the distribution function, else from draws."""
+    if posterior.law.scale is not None:
+        return levels.quantiles(posterior, i, j, at)
+    out = np.empty((len(i), len(at)))
     mean, variance = _moments(posterior, i, j)
     discrete = posterior.law.family.discrete
     method: Any = "inverted_cdf" if discrete else "linear"
     for m in mixtures(posterior, i, j):
-        at, spread = mean[m.where], np.sqrt(variance[m.where])
-        if m.cumulative(at) is None:
+        center, spread = mean[m.where], np.sqrt(variance[m.where])
+        if m.cumulative(center) is None:
             drawn = draws(m, DRAWS, np.random.default_rng(seed))
-            out[m.where] = np.quantile(drawn, levels, axis=1, method=method).T
+            out[m.where] = np.quantile(drawn, at, axis=1, method=method).T
             continue
-        for k, level in enumerate(levels):
-            out[m.where, k] = _invert(m.cumulative, level, at, spread)
+        for k, level in enumerate(at):
+            out[m.where, k] = _invert(m.cumulative, level, center, spread)
     return np.ceil(out - 1e-6) if discrete else seen(posterior, out)
 
 

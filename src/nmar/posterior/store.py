@@ -91,6 +91,7 @@ def registry() -> dict[str, type]:
         product,
         profiles,
         protocol,
+        ratings,
         regressor,
         settings,
         state,
@@ -98,11 +99,24 @@ def registry() -> dict[str, type]:
         unmodelled,
     )
     from nmar.posterior import posterior
-    from nmar.prob import factor, linkage, statistics, support, twostage
+    from nmar.prob import factor, linkage, scale, statistics, support, twostage
 
     values = (bilinear, cluster_prior, covariates, element, mixture, pattern_covariates, product, profiles)
-    models = (*values, law, mechanism, missingness, noise, protocol, regressor, settings, state, taste, unmodelled)
-    modules = (*models, designs, levels, posterior, factor, linkage, statistics, support, twostage)
+    models = (
+        *values,
+        law,
+        mechanism,
+        missingness,
+        noise,
+        protocol,
+        ratings,
+        regressor,
+        settings,
+        state,
+        taste,
+        unmodelled,
+    )
+    modules = (*models, designs, levels, posterior, factor, linkage, scale, statistics, support, twostage)
     found = dict(_REGISTERED)
     for module in modules:
         for value in vars(module).values():

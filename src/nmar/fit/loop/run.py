@@ -185,7 +185,8 @@ def sweep_batch(state: State, memory: Memory, context: Context, part: BatchStep 
         state = tabulated(state, context)
         scaling = EXACT if leads else _scaling(memory, part)
         for turn in range(part.local if leads else 1):
-            learns = (leads and turn == part.local - 1) or (not leads and part.exact and not law.data.diagonal)
+            both = not law.data.diagonal or state.shared.learns_in_turn
+            learns = (leads and turn == part.local - 1) or (not leads and part.exact and both)
             side, info, size = half_sweep(axis, state, context, learns, scaling)
             if leads and turn == 0:
                 first = _bound(state, info.log_z, context, part.share)
@@ -253,7 +254,8 @@ def _bound(state: State, log_z: float, context: Context, scale: float) -> float:
 
 def unit_term(state: State, context: Context) -> float:
     """What the units of the values add to the bound of what the model sees."""
-    return state.shared.units.log_jacobian(context.observed.cells.n_observed)
+    levels = context.law.scale is not None  # have probabilities, which know no units
+    return 0.0 if levels else state.shared.units.log_jacobian(context.observed.cells.n_observed)
 
 
 def sweep(state: State, context: Context) -> tuple[State, float]:

@@ -17,7 +17,7 @@ from nmar.prob.twostage import Quadratic, quadratic
 
 def pattern_alone(posterior: Posterior) -> Posterior:
     """The first stage of a fitted baseline: its pattern, without a model of the values."""
-    law = replace(posterior.law, data=Unmodelled(), pattern_fixed=False, taste=None)
+    law = replace(posterior.law, data=Unmodelled(), pattern_fixed=False, taste=None, scale=None)
     bare = (KnownLines(np.empty((len(side.pattern.weights.alpha), 0))) for side in posterior.state.sides)
     rows, cols = (Side(side.pattern, lines) for side, lines in zip(posterior.state.sides, bare, strict=True))
     shared = Shared(

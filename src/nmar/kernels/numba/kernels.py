@@ -42,6 +42,7 @@ from nmar.kernels.numba.columns import columns_of, constants
 from nmar.kernels.numba.detection import moments_of_missing
 from nmar.kernels.numba.entrywise import visit_normal, visit_poisson
 from nmar.kernels.numba.gamma import tabulate_lines, update_gamma_lines
+from nmar.kernels.numba.levels import read_levels
 from nmar.kernels.numba.loops import (
     CELLS,
     LINES,
@@ -90,6 +91,7 @@ __all__ = [  # offered as they are, see spec.py
     "moments_of_missing",
     "own_memory",
     "place",
+    "read_levels",
     "refill_view",
     "visit_normal",
     "visit_poisson",

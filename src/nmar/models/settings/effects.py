@@ -10,13 +10,14 @@ from nmar.models.arguments import check_choice
 from nmar.models.bilinear import Bilinear, Coordinates
 from nmar.models.product import Product
 from nmar.models.protocol import DataModel
+from nmar.models.settings.leveled import Leveled
 from nmar.models.settings.lines import check_covariates, effect_shape, with_designs, with_intercepts
 
 SURE_SCALE = 1e6  # prior shape of a scale that is the same for all lines, for all practical purposes
 
 
 @dataclass(frozen=True)
-class Effects:
+class Effects(Leveled):
     """Row means, column means, or both: what the paper's appendix prints under the name of a mixture.
 
     The appendix's "GMM" and "PMM" have no assignment variable; each row (or column) has a mean of its own. For clusters
@@ -26,10 +27,12 @@ class Effects:
     ----------
     axis : {"rows", "cols", "both"}, default="rows"
         Which lines have effects.
-    family : {"gaussian", "poisson"}, default="gaussian"
-        Family. Effects of the Gaussian add up, those of the Poisson multiply.
+    family : {"gaussian", "poisson", "levels"}, default="gaussian"
+        Family. Effects of the Gaussian and of levels add up, those of the Poisson multiply.
     rows, cols : DataFrame, array-like or None, default=None
         Covariates, as in :class:`Factorization`.
+    levels, styles, styles_by : optional
+        Levels and styles of ``family="levels"``, as in :class:`Factorization`.
 
     Examples
     --------
@@ -38,13 +41,14 @@ class Effects:
     """
 
     axis: Literal["rows", "cols", "both"] = "rows"
-    family: Literal["gaussian", "poisson"] = "gaussian"
+    family: Literal["gaussian", "poisson", "levels"] = "gaussian"
     rows: Any = field(default=None, compare=False, repr=False)
     cols: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_choice("axis", self.axis, ("rows", "cols", "both"))
-        check_choice("family", self.family, ("gaussian", "poisson"))
+        check_choice("family", self.family, ("gaussian", "poisson", "levels"))
+        self.check_levels(self.family)
         check_covariates(self.family, self.rows, self.cols)
         other = {"rows": self.cols, "cols": self.rows, "both": None}[self.axis]
         if other is not None:
@@ -76,4 +80,4 @@ class Effects:
     def describe(self) -> str:
         """Name and axis, and whether it has covariates."""
         known = "" if self.rows is None and self.cols is None else "+covariates"
-        return f"{'' if self.family == 'gaussian' else 'poisson-'}effects:{self.axis}{known}"
+        return f"{self.kind}effects:{self.axis}{self.styles_name}{known}"

@@ -12,27 +12,35 @@ from nmar.models.arguments import check_choice, check_count, warn_of_rank
 from nmar.models.bilinear import Bilinear, Coordinates
 from nmar.models.product import Product
 from nmar.models.protocol import DataModel
+from nmar.models.settings.leveled import Leveled
 from nmar.models.settings.lines import check_covariates, effect_shape, with_designs, with_intercepts
 
 
 @dataclass(frozen=True)
-class Factorization:
+class Factorization(Leveled):
     """Matrix factorization of the values.
 
     Parameters
     ----------
     rank : int, default=10
         Number of factors.
-    family : {"gaussian", "poisson"}, default="gaussian"
-        Family: normal factors (probabilistic matrix factorization), or gamma factors.
+    family : {"gaussian", "poisson", "levels"}, default="gaussian"
+        Family. "gaussian" has normal factors (probabilistic matrix factorization) and "poisson" gamma factors. "levels"
+        is for ordinal values such as ratings: normal values between cut points that are learned.
     covariance : {"full", "diagonal"}, default="full"
-        Covariance of the factors of a row or column: a whole matrix, or its diagonal as in the paper. Gaussian only.
+        Covariance of the factors of a row or column: a whole matrix, or its diagonal as in the paper. Not Poisson.
     bias : bool, default=True
-        Whether rows and columns have biases. Gaussian only.
+        Whether rows and columns have biases. Not Poisson.
     rows, cols : DataFrame, array-like or None, default=None
         Covariates of the rows and of the columns. The prior means of factors and biases depend on them. A frame has a
         line per id (in a pandas index, or in the one column that holds every id), an array a line per position. Ids
-        without cells are predicted from their covariates. Gaussian only.
+        without cells are predicted from their covariates. Not Poisson.
+    levels : sequence or None, default=None
+        All levels in order, with ``family="levels"``. None: those found in the values.
+    styles : int or "auto", default=1
+        Number of sets of cut points, with ``family="levels"``. Each row (or column) uses one of them.
+    styles_by : {"rows", "cols"}, default="rows"
+        Which lines have styles.
 
     Examples
     --------
@@ -41,7 +49,7 @@ class Factorization:
     """
 
     rank: int = 10
-    family: Literal["gaussian", "poisson"] = "gaussian"
+    family: Literal["gaussian", "poisson", "levels"] = "gaussian"
     covariance: Literal["full", "diagonal"] = "full"
     bias: bool = True
     rows: Any = field(default=None, compare=False, repr=False)
@@ -49,7 +57,8 @@ class Factorization:
 
     def __post_init__(self) -> None:
         check_count("rank", self.rank, 1)
-        check_choice("family", self.family, ("gaussian", "poisson"))
+        check_choice("family", self.family, ("gaussian", "poisson", "levels"))
+        self.check_levels(self.family)
         check_choice("covariance", self.covariance, ("full", "diagonal"))
         check_covariates(self.family, self.rows, self.cols)
 
@@ -77,6 +86,6 @@ class Factorization:
 
     def describe(self) -> str:
         """Name and rank, and whether it has covariates."""
-        name = "factorization" if self.family == "gaussian" else "poisson-factorization"
+        name = f"{self.kind}factorization"
         known = "" if self.rows is None and self.cols is None else "+covariates"
-        return f"{name}:{self.rank}" + (":diagonal" if self.covariance == "diagonal" else "") + known
+        return f"{name}:{self.rank}" + (":diagonal" if self.covariance == "diagonal" else "") + self.styles_name + known

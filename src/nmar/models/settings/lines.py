@@ -27,8 +27,10 @@ def with_intercepts(rank: int, cells: Cells | None) -> tuple[Coordinates, Coordi
 
 def check_covariates(family: str, rows: Any, cols: Any) -> None:
     """Covariates move the means of normal lines."""
-    if family != "gaussian" and not (rows is None and cols is None):
-        raise ValueError(f"covariates are for family='gaussian'; rows and cols must be None with family={family!r}")
+    if family == "poisson" and not (rows is None and cols is None):
+        raise ValueError(
+            f"covariates are for family='gaussian' and 'levels'; rows and cols must be None with family={family!r}"
+        )
 
 
 def with_designs(

@@ -13,6 +13,7 @@ from nmar.data.cells import Cells
 from nmar.models.arguments import check_choice, check_lines, listed, one_for_every_id
 from nmar.models.bilinear import Bilinear, Coordinates
 from nmar.models.protocol import DataModel
+from nmar.models.settings.leveled import Leveled
 
 Array = NDArray[Any]
 
@@ -20,7 +21,7 @@ FULL_COVARIATES = 40  # up to this many coordinates a full covariance matrix is 
 
 
 @dataclass(frozen=True, eq=False)
-class Regression:
+class Regression(Leveled):
     """Linear regression with a coefficient vector per row on column covariates, or per column on row covariates.
 
     Parameters
@@ -34,6 +35,10 @@ class Regression:
         Covariance of the coefficients of a line; "auto" is full up to 40 covariates.
     names : tuple of str or None, default=None
         Names of the covariates. A frame has its own.
+    family : {"gaussian", "levels"}, default="gaussian"
+        Family of the values.
+    levels, styles, styles_by : optional
+        Levels and styles of ``family="levels"``, as in :class:`Factorization`.
 
     Examples
     --------
@@ -45,10 +50,13 @@ class Regression:
     axis: Literal["rows", "cols"] = "rows"
     covariance: Literal["auto", "full", "diagonal"] = "auto"
     names: tuple[str, ...] | None = None
+    family: Literal["gaussian", "levels"] = "gaussian"
 
     def __post_init__(self) -> None:
         check_choice("axis", self.axis, ("rows", "cols"))
         check_choice("covariance", self.covariance, ("auto", "full", "diagonal"))
+        check_choice("family", self.family, ("gaussian", "levels"))
+        self.check_levels(self.family)
 
     @property
     def covariate_names(self) -> tuple[str, ...]:
@@ -98,4 +106,4 @@ class Regression:
 
     def describe(self) -> str:
         """Name and number of covariates."""
-        return f"regression:{len(self.covariate_names) - 1}"
+        return f"{self.kind}regression:{len(self.covariate_names) - 1}{self.styles_name}"
