@@ -3,11 +3,13 @@
     python -m benchmarks.noise plain yelp_250k ml_1m ml_latest_small geuvadis cptac [--seeds 0 1 2] [--one-split]
     python -m benchmarks.noise linkages ml_latest_small geuvadis [--seeds 0]
     python -m benchmarks.noise cost ml_1m
+    python -m benchmarks.noise null
 
 Rank 10, factors 10, the split of the floors (20 % test, 1 % validation, which is not used), test cells hidden. Printed
 are held-out nats and RMSE, how many values 90 % intervals cover in all and by fifths of row length, the area under the
 curve of P(observed) of test cells against random missing pairs, sweeps, seconds. ``linkages`` compares linkages under
 noise by row and column without a tail with the same model without a linkage, cell by cell, errors clustered by row.
+``null`` simulates values of rank 3 whose lines do not differ and that have no tail, and fits them with rank 5.
 """
 
 from __future__ import annotations
@@ -81,14 +83,34 @@ def cost(name: str) -> None:
         print(f"{name} {covariance} {rank}: {before:.4f} s, with noise and tail {after:.4f} s, {after / before:.3f} ×")
 
 
+def null() -> None:
+    """What noise by row and column and a tail lose where values have neither."""
+    for shape, density in (((60, 40), 0.4), ((300, 200), 0.2), ((1000, 500), 0.1)):
+        for seed in range(3):
+            train, _, test = nmar.simulate(shape, Factorization(3), "ignorable", density, seed=seed)[0].split(
+                test=0.2, valid=0.0, seed=seed
+            )
+            told = []
+            for settings in ({"noise": "constant"}, {"tail": False}, {}, {"noise": "constant", "tail": True}):
+                model = CCPF(Factorization(5), random_state=seed, **settings).fit(train, hidden=test)  # type: ignore[arg-type]
+                noise = model.posterior_.state.shared.noise
+                freedom = f" (freedom {noise.freedom:.0f})" if noise is not None and noise.freedom else ""
+                told.append(f"{model.log_likelihood(test):.4f}{freedom}")
+            names = ("constant", "lines", "lines and tail", "tail")
+            told = [f"{name} {each}" for name, each in zip(names, told, strict=True)]
+            print(f"{shape} seed {seed}  " + ", ".join(told), flush=True)
+
+
 def main() -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("plain", "linkages", "cost"))
-    parser.add_argument("names", nargs="+", choices=list(PROBLEMS))
+    parser.add_argument("what", choices=("plain", "linkages", "cost", "null"))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PROBLEMS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--one-split", action="store_true", help="seeds change the start alone, not the split")
     arguments = parser.parse_args()
+    if arguments.what == "null":
+        null()
     for name in arguments.names:
         if arguments.what == "cost":
             cost(name)

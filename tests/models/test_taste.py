@@ -126,7 +126,7 @@ def test_the_same_seed_and_any_threads_give_the_same_bits():
     ("settings", "words"),
     [
         ({"data": nmar.Constant("gaussian")}, "mechanism='taste' needs a data model that takes covariates"),
-        ({"data": nmar.Factorization(2, family="poisson")}, "mechanism='taste' moves the means of gaussian values"),
+        ({"data": nmar.Factorization(2, family="poisson")}, "mechanism='taste' is about the means of gaussian values"),
         ({"solver": "minibatch"}, "solver='batch'"),
         ({"data": nmar.Factorization(2, rows=np.ones((60, 1)))}, "mechanism='taste' and covariates"),
         ({"mechanism": "choice"}, "mechanism='choice'"),

@@ -37,10 +37,10 @@ def call(one: Any) -> str:
     if not hasattr(kind, "__dataclass_fields__"):
         return f"{kind.__name__}(…)"
     usual = vars(kind(thinning=one.thinning)) if is_linkage else {f.name: f.default for f in fields(one)}
-    told = []
-    for k, field in enumerate(fields(one)):
+    told, size = [], next((f.name for f in fields(one) if not (is_linkage or f.kw_only)), None)
+    for field in fields(one):
         value = getattr(one, field.name)
-        first = k == 0 and not is_linkage  # of a data model: its size or kind, always said
+        first = field.name == size  # of a data model: its size or kind, always said
         changed = not _same(value, usual[field.name]) or (field.name == "thinning" and value != 1.0)
         if first or changed:
             told.append((field.name, _written(value), first or field.name == "c"))

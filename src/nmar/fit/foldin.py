@@ -8,6 +8,7 @@ small and frozen there, so the answer for a line does not depend on what else is
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from nmar.kernels.choose import choose
 from nmar.kernels.spec import Kernels
 from nmar.models.arguments import listed
 from nmar.models.bilinear import Bilinear
+from nmar.models.buffers import arrays_of
 from nmar.models.context import Context, Executor, Observed
 from nmar.models.half_sweep import half_sweep
 from nmar.models.law import Law
@@ -175,11 +177,19 @@ def _part(observed: Observed, axis: int, lines: Array) -> Observed:
 
 
 def change(old: Side, new: Side, axis: int, law: Law, shared: Shared) -> Array:
-    """Relative change of each line, of the pattern's weights or of the data model's features, whichever is larger."""
+    """Relative change of each line: of the pattern's weights, the data model's features, the noise level or what a
+    reader keeps, whichever is largest."""
     learned = law.pattern_of(shared, axis).learned
     pairs = [(learned(p.pattern.weights.mean), law.data.features(p.data, axis, shared.data).first) for p in (old, new)]
-    found = [np.sum(np.abs(b - a), axis=1) / (np.sum(np.abs(b), axis=1) + 1e-300) for a, b in zip(*pairs, strict=True)]
-    return np.maximum(*found)
+    shown = [[weights, first, *_own_numbers(side)] for (weights, first), side in zip(pairs, (old, new), strict=True)]
+    found = [np.sum(np.abs(b - a), axis=1) / (np.sum(np.abs(b), axis=1) + 1e-300) for a, b in zip(*shown, strict=True)]
+    return reduce(np.maximum, found)
+
+
+def _own_numbers(side: Side) -> list[Array]:
+    """Noise levels of the lines, and what a reader keeps of them, each (lines, numbers)."""
+    levels = [] if side.noise is None else [side.noise.mean]
+    return [array.reshape(len(array), -1) for array in (*levels, *arrays_of(side.reading))]
 
 
 def loadings(posterior: Posterior, axis: int = 0) -> Array:

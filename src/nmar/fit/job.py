@@ -104,6 +104,7 @@ def begin_fit(job: Job, link: Linkage, seed: Any = None, lead: int | None = None
         pattern = pattern.as_in_paper(job.cells)
     data = options.data.build(job.cells)
     options.check_by_value(data, link)
+    noise = options.noise_law(data, link)
     problem = begin(
         job.cells,
         data,
@@ -116,8 +117,8 @@ def begin_fit(job: Job, link: Linkage, seed: Any = None, lead: int | None = None
         lead=lead,
         target=options.target,
         bounds=options.bounds,
-        noise=options.noise_law(data, link),
         levels=options.levels,
+        noise=None if noise is None else noise.begun(job.cells.shape, job.cells.n_observed),
     )
     if job.taste is not None:
         problem = replace(problem, law=replace(problem.law, taste=job.taste))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,12 @@ from scipy.optimize import brentq
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
+from nmar.fit.options import Options
 from nmar.fit.problem import seed_sequence
 from nmar.models.law import Law
 from nmar.models.missingness import Pattern, PatternSide
+from nmar.models.noise import Noise
+from nmar.models.protocol import DataModel
 from nmar.models.settings import Factorization, Settings
 from nmar.models.state import Shared, Side, State
 from nmar.posterior.posterior import Posterior
@@ -62,6 +65,12 @@ class Truth:
         rows, cols = self.posterior.state.sides
         return rows.pattern.weights.mean, cols.pattern.weights.mean
 
+    @property
+    def noise(self) -> tuple[Array | None, Array | None]:
+        """True noise levels λ and ρ of rows and columns; None where an axis has none."""
+        rows, cols = (None if side.noise is None else side.noise.mean for side in self.posterior.state.sides)
+        return rows, cols
+
 
 def simulate(
     shape: tuple[int, int] = (1000, 500),
@@ -72,6 +81,8 @@ def simulate(
     *,
     dispersion: float = 1.0,
     pattern: Pattern = PATTERN,
+    noise: str = "constant",
+    tail: float | Literal[False] = False,
 ) -> tuple[Cells, Truth]:
     """Draw a matrix from the coupled model.
 
@@ -91,6 +102,10 @@ def simulate(
         Dispersion, σ² of the Gaussian or κ of the other families.
     pattern : Pattern, optional
         Law of the missingness pattern; its scale is set by ``density``.
+    noise : {"constant", "rows", "cols", "rows+cols"}, default="constant"
+        Which lines have noise levels of their own, λ ~ Ga(5, 5).
+    tail : float or False, default=False
+        Degrees of freedom of a Student tail. False: normal values.
 
     Returns
     -------
@@ -104,6 +119,9 @@ def simulate(
     >>> cells, truth = simulate(shape=(50, 40), density=0.1, seed=0)
     >>> cells.shape, len(truth.counts) == cells.n_observed
     ((50, 40), True)
+    >>> cells, truth = simulate((50, 40), linkage="ignorable", density=0.1, noise="rows", tail=4.0)
+    >>> truth.noise[0].shape, truth.noise[1]
+    ((50,), None)
     """
     if not 0.0 < density < 1.0:
         raise ValueError(f"density={density!r}; give a share between 0 and 1")
@@ -114,16 +132,20 @@ def simulate(
     if pattern.has_covariates:
         raise ValueError("a pattern with covariates cannot be simulated; simulate without them")
     link = _resolve(linkage)
-    for_pattern, for_data, for_values = (np.random.default_rng(s) for s in seed_sequence(seed).spawn(3))
+    streams = (np.random.default_rng(s) for s in seed_sequence(seed).spawn(4))
+    for_pattern, for_data, for_values, for_noise = streams
     u, v = _weights(shape, pattern, density, for_pattern)
     i, j, recorded = thrown(u, v, for_pattern)
     n = recorded + _unrecorded(u[i], v[j], link.events, for_pattern)
     model = (Factorization(5) if data is None else data).build(None)
+    levels, law = _noise(model, link, noise, tail), Law(pattern, model)
     start = model.draw(shape, for_data)
-    law = Law(pattern, model)
     link.supports(law.family)
-    sides = (Side(_known(u, pattern), start.rows), Side(_known(v, pattern), start.cols))
-    state = State(sides, Shared(float(dispersion), link, start.globals))
+    sides = (
+        Side(_known(u, pattern), start.rows, _levels(levels, 0, shape, for_noise)),
+        Side(_known(v, pattern), start.cols, _levels(levels, 1, shape, for_noise)),
+    )
+    state = State(sides, Shared(float(dispersion), link, start.globals, noise=levels))
     known = Posterior(law, state, Axis.range(shape[0]), Axis.range(shape[1]))
     values = _values(known, i, j, n, for_values)
     return Cells.from_arrays(i, j, values, shape), Truth(n, known)
@@ -134,6 +156,19 @@ def _check_shape(shape: Any) -> None:
     sizes = tuple(shape) if isinstance(shape, tuple | list) else ()
     if len(sizes) != 2 or not all(isinstance(size, int | np.integer) and size >= 2 for size in sizes):
         raise ValueError(f"shape={shape!r}; give two whole numbers, rows and columns, of at least 2 each")
+
+
+def _noise(model: DataModel, link: Linkage, noise: str, tail: float | Literal[False]) -> Noise | None:
+    """The noise asked for, or None; what this model and linkage cannot have is refused as by a fit."""
+    if tail is True:
+        raise ValueError("tail=True; give degrees of freedom above 0, or False")
+    return Options(noise=noise, tail=tail).noise_law(model, link)
+
+
+def _levels(noise: Noise | None, axis: int, shape: tuple[int, int], rng: np.random.Generator) -> GammaFactor | None:
+    """Noise levels drawn for an axis, without spread; None where it has none."""
+    prior = None if noise is None else noise.start(axis, shape[axis])
+    return None if prior is None else prior.drawn(rng)
 
 
 def _resolve(link: str | Linkage) -> Linkage:

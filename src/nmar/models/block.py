@@ -32,7 +32,7 @@ from nmar.models.law import Law
 from nmar.models.mechanism import Detection, Exposed, Unseen, learned_effects, unseen_sums
 from nmar.models.noise import Levels, cell_precision, line_noise, renewed, rescaled, updated_levels
 from nmar.models.protocol import Block
-from nmar.models.reading import ReadCells, Stand, given_cells, read_statistics, stand
+from nmar.models.reading import ReadCells, given_cells, read_statistics, stand
 from nmar.models.scaling import LineSums, Scaling
 from nmar.models.state import Shared, Side
 from nmar.models.views import view
@@ -120,14 +120,18 @@ def update_block(half: HalfSweep, block: BlockInput) -> BlockResult:
     found = found._replace(log_z=found.log_z + log_precision)
     if stands is not None:
         found, noise = stands.corrected(found), _line_noise(half, block)
+    side = block.side
+    if stands is not None and stands.reading.lines is not None:
+        side = replace(side, reading=stands.reading.lines)
     unseen = None if half.their_detection is None else _unseen(half, block)
-    made = _new_lines(half, block, found, _own_exposure(half, block, _observed_exposure(half, cells)), noise, unseen)
+    more = _own_exposure(half, block, _observed_exposure(half, cells))
+    made = _new_lines(half, block._replace(side=side), found, more, noise, unseen)
     _renew_view(half, before, found, made.side.data)
     if stands is None:
         vectors, by_value = _statistics(half, (renewed(cells, block.side.noise, made.side.noise), before, found))
         made = made._replace(vectors=vectors, by_value=by_value)
     else:
-        made = _reread(half, block, made, before, stands)
+        made = _reread(half, block, made, before)
     return made if half.their_detection is None else _detected(half, block, made)
 
 
@@ -160,14 +164,10 @@ def _given(half: HalfSweep, cells: Lines, before: View, mine: Any, learns: bool)
     return given_cells(half.axis, cells, found, half.shared.dispersion, lines, half.kernels, learns)
 
 
-def _reread(half: HalfSweep, block: BlockInput, made: BlockResult, before: View, stands: Stand) -> BlockResult:
-    """The result with the reader's lines, and what σ² and the reader are learned from, under the new lines."""
-    side, placed = made.side, made.placed
-    if stands.reading.lines is not None:
-        side = replace(side, reading=stands.reading.lines)
-        placed = placed and block.out is not None and write_lines(side.reading, block.out.reading)
-    nothing = np.zeros(half.cell_law.by_value.shape)
-    made = made._replace(side=side, placed=placed, by_value=nothing, vectors=np.zeros((2, 1)))
+def _reread(half: HalfSweep, block: BlockInput, made: BlockResult, before: View) -> BlockResult:
+    """The result with what σ² and the reader are learned from, under the new lines."""
+    side = made.side
+    made = made._replace(by_value=np.zeros(half.cell_law.by_value.shape), vectors=np.zeros((2, 1)))
     if not half.cell_law.learns:
         return made
     given = _given(half, renewed(block.cells, block.side.noise, side.noise), before, side.reading, True)
@@ -216,7 +216,9 @@ def _as_read(half: HalfSweep, block: BlockInput) -> tuple[BlockInput, float]:
 def _line_noise(half: HalfSweep, block: BlockInput) -> LineNoise:
     """What the update of the block's noise levels needs."""
     noise = half.shared.noise
-    return NO_NOISE if noise is None else line_noise(block.cells, block.side.noise, noise.shapes[half.axis])
+    if noise is None or noise.waits:
+        return NO_NOISE
+    return line_noise(block.cells, block.side.noise, noise.shapes[half.axis])
 
 
 def _expect_segment(common: tuple[HalfSweep, View], segment: Lines) -> Expectation:
@@ -273,11 +275,13 @@ def _new_lines(
     """
     if found.short:
         raise TableTooShort
-    law, old = half.law, block.side
+    law, old, out = half.law, block.side, block.out
     if unseen is not None:
         scattered = np.maximum(found.squares + unseen.squares, (1.0 - MOST_OFF) * found.squares)
         found = found._replace(log_z=found.log_z + unseen.log_z, squares=scattered)
-    levels = None if old.noise is None else updated_levels(noise, found.squares, old.noise)
+    levels = old.noise
+    if levels is not None and noise.mean.size:
+        levels = updated_levels(noise, found.squares, levels)
     found = rescaled(found, noise, block.cells)
     if unseen is not None:
         found = found._replace(linear=found.linear + unseen.linear, quadratic=found.quadratic + unseen.quadratic)
@@ -286,11 +290,11 @@ def _new_lines(
     data = law.data.update(old.data, half.axis, half.shared.data, scaled, half.kernels)
     pattern, cross = old.pattern, None
     if not law.pattern_fixed:
-        pattern = old.pattern.empty(half.kernels.empty) if block.out is None else block.out.pattern
+        pattern = old.pattern.empty(half.kernels.empty) if out is None else out.pattern
         mine = law.pattern_of(half.shared, half.axis)
         mine.update(old.pattern, scaled.pattern, exposed, half.kernels, pattern)
         cross = mine.cross_sums(old.pattern, scaled.pattern, exposed)
-    placed = block.out is not None and write_lines((data, levels), (block.out.data, block.out.noise))
+    placed = out is not None and write_lines((data, levels, old.reading), (out.data, out.noise, out.reading))
     paid = 0.0 if more is None else float(np.sum(old.pattern.weights.mean * more))
     return BlockResult(
         Side(pattern, data, levels, old.reading, old.detection),

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import polygamma, psi
+from scipy.optimize import brentq
+from scipy.special import gammaln, polygamma, psi
 
 from nmar.kernels.spec import NO_NOISE, Expectation, LineNoise, Lines
 from nmar.prob.factor import GammaFactor
@@ -21,8 +22,11 @@ from nmar.prob.learn_dispersion import PRIOR_RATE, PRIOR_SHAPE
 
 Array = NDArray[Any]
 
-START = 5.0  # first shape a, b of the noise levels of rows and of columns
-FREEDOM = 8.0  # first degrees of freedom of the tail
+START = 5.0  # first shape a, b of the noise levels of rows and of columns, at least
+LONGEST_START = 50.0  # and at most
+CELLS_START = 2.5  # and for each cell that a line has on average
+FREEDOM = 100.0  # first degrees of freedom of the tail: hardly one, so that it is not taken for factors
+WAIT = 6  # half sweeps before the noise is learned: until then residuals hold what factors have not explained yet
 LARGEST = 1e4  # shape beyond which lines do not differ in noise
 MOST = 1e3  # degrees of freedom beyond which values are normal
 LEAST = 0.5  # smallest shape
@@ -42,12 +46,24 @@ class Noise:
         Degrees of freedom ν of the tail; 0 for normal values.
     learns_freedom : bool
         Whether ν is learned.
+    waits : int
+        Half sweeps during which the noise stays as it is.
     """
 
     axes: tuple[bool, bool] = (True, True)
     shapes: tuple[float, float] = (START, START)
     freedom: float = 0.0
     learns_freedom: bool = False
+    waits: int = 0
+
+    def begun(self, shape: tuple[int, int], cells: int) -> Noise:
+        """The noise that a fit of so many cells starts from.
+
+        Lines start alike and are let differ late. A factor that has not been found yet looks like noise of the lines it
+        belongs to, and where they are told to be noisy it never is (docs/experiments/noise.md).
+        """
+        rows, cols = (float(np.clip(CELLS_START * cells / n, START, LONGEST_START)) for n in shape)
+        return replace(self, shapes=(rows, cols), waits=WAIT)
 
     def start(self, axis: int, n: int) -> GammaFactor | None:
         """Noise levels of ``n`` lines of an axis before any cell is seen, all 1; None where the axis has none."""
@@ -67,11 +83,43 @@ class Noise:
         new = _matched(float(np.mean(levels.mean - levels.log_mean)) - 1.0, LARGEST)
         return replace(self, shapes=(new, self.shapes[1]) if axis == 0 else (self.shapes[0], new))
 
-    def with_tail(self, total: float, cells: float) -> Noise:
-        """ν from Σ (E log ω − E ω) over the cells: the same equation for ν/2."""
+    def with_tail(self, total: float, cells: float, before: float, after: float) -> Noise:
+        """ν where a bound on Σ log p(y) is largest that touches it at the ν so far (theory.md, Noise).
+
+        Expectation maximisation would need hundreds of sweeps from ν = 30 to either side.
+
+        Parameters
+        ----------
+        total : float
+            Σ (E log ω − E ω) over the cells.
+        cells : float
+            How often the cells count.
+        before, after : float
+            Σ E[ω] x of the cells under the old σ², and under the new one.
+        """
         if not self.learns_freedom or not cells > 0.0:
             return self
-        return replace(self, freedom=2.0 * _matched(-total / cells - 1.0, 0.5 * MOST))
+        nu = self.freedom
+        weights = ((nu + 1.0) * cells - before) / nu  # Σ E[ω]
+        logs = cells * (psi(0.5 * (nu + 1.0)) - np.log(0.5 * nu)) - weights - total  # Σ log(1 + x/ν)
+
+        at, slope = logs - before / (nu + 1.0), nu * after / (nu + 1.0)  # the tangent is at + slope/ν
+
+        def gain(new: float) -> float:
+            constant = gammaln(0.5 * (new + 1.0)) - gammaln(0.5 * new) - 0.5 * np.log(new)
+            return float(cells * constant - 0.5 * (new + 1.0) * (at + slope / new))
+
+        def rise(log_freedom: float) -> float:
+            new = np.exp(log_freedom)
+            constant = psi(0.5 * (new + 1.0)) - psi(0.5 * new) - 1.0 / new
+            return float(cells * constant - at + slope / new**2)
+
+        low, high = np.log(2.0 * LEAST), np.log(MOST)
+        if rise(low) > 0.0 > rise(high):
+            best = float(np.exp(brentq(rise, low, high, xtol=1e-13)))
+        else:
+            best = MOST if rise(high) >= 0.0 else 2.0 * LEAST
+        return replace(self, freedom=best) if gain(best) > gain(nu) else self
 
 
 def balanced(levels: GammaFactor, shape: float, dispersion: float) -> tuple[GammaFactor, float]:

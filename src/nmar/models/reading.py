@@ -84,6 +84,8 @@ class Reading(NamedTuple):
 class Reader(Protocol):
     """The law of cells whose values are read by it. Frozen; parts of a state.
 
+    Its own lines of an axis are a record of arrays with ``take``, ``blend`` and ``drawn``, as factors have them.
+
     Attributes
     ----------
     alternates : bool

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from nmar.kernels.spec import Array
 from nmar.models.law import Law
-from nmar.models.noise import balanced
+from nmar.models.noise import Noise, balanced
 from nmar.models.pattern_covariates import DesignedPattern
 from nmar.models.predictive import BinTable
 from nmar.models.scaling import LineSums
@@ -60,14 +62,12 @@ def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
     shared = _learn_effects(axis, state, info, law, _learn_shapes(axis, state, law))
     if not law.data.has_values:
         return shared
-    if shared.noise is not None:
-        shared = replace(shared, noise=shared.noise.learned(axis, state.sides[axis].noise))
     reader, leads = shared.reader, axis == law.lead
     scales = reader is None or not (reader.scale_is_known or (reader.alternates and not leads))
     if info.stats is not None and scales:
         shared = _learn_from(info.stats, shared, law)
-    if shared.noise is not None and info.stats is not None and info.tail is not None:
-        shared = replace(shared, noise=shared.noise.with_tail(info.tail, info.stats.cells))
+    if shared.noise is not None:
+        shared = replace(shared, noise=_learned_noise(axis, state, info, shared))
     if reader is not None and info.read is not None:
         shared = replace(shared, reader=reader.learned(info.read, scaled=reader.alternates and leads))
     detection = state.sides[axis].detection
@@ -80,12 +80,30 @@ def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
     return replace(shared, data=data, dispersion=shared.dispersion if precision is None else 1.0 / precision.mean)
 
 
+def _learned_noise(axis: int, state: State, info: Info, shared: Shared) -> Noise | None:
+    """The prior of the noise levels of the side that was updated, and the tail; ``shared`` has the new σ²."""
+    noise = shared.noise
+    if noise is None or noise.waits:
+        return noise if noise is None else replace(noise, waits=noise.waits - 1)
+    noise = noise.learned(axis, state.sides[axis].noise)
+    if info.stats is None or info.tail is None:
+        return noise
+    return noise.with_tail(info.tail, info.stats.cells, *(_in_units(info.stats, s) for s in (state.shared, shared)))
+
+
+def _in_units(stats: Statistics, shared: Shared) -> float:
+    """Σ E[λ] E[ρ] E[ω] E[(y − μ)²]/(σ²φ) over the cells."""
+    table = shared.linkage.bin_table(stats.size)
+    return float(np.sum(stats.vectors[1] / (shared.dispersion * table)))
+
+
 def balanced_noise(axis: int, state: State) -> State:
     """The state after a step on the scale that the noise levels of ``axis`` share with σ²."""
     shared, side = state.shared, state.sides[axis]
-    if shared.noise is None or side.noise is None or (shared.reader is not None and shared.reader.scale_is_known):
+    noise, reader = shared.noise, shared.reader
+    if noise is None or side.noise is None or noise.waits or (reader is not None and reader.scale_is_known):
         return state
-    levels, dispersion = balanced(side.noise, shared.noise.shapes[axis], shared.dispersion)
+    levels, dispersion = balanced(side.noise, noise.shapes[axis], shared.dispersion)
     sides = state.with_side(axis, replace(side, noise=levels)).sides
     return State(sides, replace(shared, dispersion=dispersion))
 

@@ -31,10 +31,11 @@ def drawn_shared(posterior: Posterior, shared: Shared, rng: np.random.Generator)
 
 
 def drawn_side(posterior: Posterior, axis: int, side: Side, shared: Shared, rng: np.random.Generator) -> Side:
-    """The data model's lines of one axis, their noise levels and styles drawn; the pattern's are left as they are."""
+    """Lines of one axis with those of the data model, noise levels and a reader's own drawn, the pattern as it is."""
     data = posterior.law.data.drawn_lines(axis, side.data, shared.data, rng)
     noise = None if side.noise is None else side.noise.drawn(rng)
-    return replace(side, data=data, noise=noise, reading=None if side.reading is None else side.reading.drawn(rng))
+    reading = None if side.reading is None else side.reading.drawn(rng)
+    return replace(side, data=data, noise=noise, reading=reading)
 
 
 def drawn_pattern(posterior: Posterior, rng: np.random.Generator) -> Posterior:

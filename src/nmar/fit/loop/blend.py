@@ -17,8 +17,11 @@ def blend(old: Side, target: Side, step: float, law: Pattern | DesignedPattern) 
     """Move natural parameters a fraction ``step`` to the target; ``law`` is that of the side's pattern."""
     if step == 1.0:
         return target
-    noise = None if old.noise is None or target.noise is None else old.noise.blend(target.noise, step)
-    return Side(law.blended(old.pattern, target.pattern, step), old.data.blend(target.data, step), noise)
+    noise, reading = (
+        None if one is None or other is None else one.blend(other, step)
+        for one, other in ((old.noise, target.noise), (old.reading, target.reading))
+    )
+    return Side(law.blended(old.pattern, target.pattern, step), old.data.blend(target.data, step), noise, reading)
 
 
 def blend_effects(
