@@ -13,6 +13,7 @@ from nmar.fit.problem import Problem, begin
 from nmar.kernels.choose import choose
 from nmar.models.context import Context
 from nmar.models.missingness import Pattern
+from nmar.models.noise import Noise
 from nmar.prob.linkage import Linkage, linkage
 
 SETTINGS = {
@@ -34,6 +35,14 @@ THINNED = {
 }
 
 
+# noise by row and column with a Student tail: (model, noise)
+NOISY = {
+    "noise-normal": ("full", Noise()),
+    "noise": ("full", Noise(freedom=6.0, learns_freedom=True)),
+    "noise-diagonal": ("diagonal", Noise(freedom=6.0, learns_freedom=True)),
+}
+
+
 def start(
     name: str = "full",
     link: str | Linkage = "linear",
@@ -41,12 +50,15 @@ def start(
     hide: float = 0.0,
 ) -> Problem:
     """A problem about to start; ``hide`` is a share of the observed cells that it is told to be hidden."""
+    noise = None
     if name in THINNED:
         name, link = THINNED[name]
+    if name in NOISY:
+        (name, noise), link = NOISY[name], "ignorable"
     cells, hidden = cells_of(SETTINGS[name], shape), None
     if hide:
         cells, _, hidden = cells.split(test=hide, valid=0.0, seed=0)
-    return begin(cells, SETTINGS[name].build(cells), linkage(link), Pattern(3), hidden=hidden, seed=0)
+    return begin(cells, SETTINGS[name].build(cells), linkage(link), Pattern(3), hidden=hidden, seed=0, noise=noise)
 
 
 def around(problem: Problem) -> Context:

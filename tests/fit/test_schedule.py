@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from problems_fit import SETTINGS, THINNED, around, cells_of, same, start
+from problems_fit import NOISY, SETTINGS, THINNED, around, cells_of, same, start
 
 import nmar
 from nmar.fit.loop.remember import BatchSums
@@ -17,6 +19,7 @@ from nmar.models.bound import bound
 from nmar.models.context import Context
 from nmar.models.half_sweep import half_sweep
 from nmar.models.scaling import Scaling
+from nmar.prob.factor import GammaFactor
 from nmar.prob.units import Units
 
 SEED = np.random.SeedSequence(0)
@@ -27,7 +30,7 @@ def fit(problem, settings, passes=4):
     return run(Progress(problem.state), around(problem), StopRule(passes, 0.0), schedule=schedule)
 
 
-@pytest.mark.parametrize("name", [*SETTINGS, *THINNED])
+@pytest.mark.parametrize("name", [*SETTINGS, *THINNED, *NOISY])
 @pytest.mark.parametrize("remember", [True, False])
 def test_one_full_batch_with_step_one_is_coordinate_ascent_bit_for_bit(name, remember):
     problem = start(name)
@@ -37,7 +40,7 @@ def test_one_full_batch_with_step_one_is_coordinate_ascent_bit_for_bit(name, rem
     assert whole.trace.bound == parts.trace.bound
 
 
-@pytest.mark.parametrize("name", [*SETTINGS, *THINNED])
+@pytest.mark.parametrize("name", [*SETTINGS, *THINNED, *NOISY])
 @pytest.mark.parametrize("shape", [(60, 40), (40, 60)])
 def test_a_batch_counted_twice_gives_the_columns_of_the_matrix_with_its_rows_twice(name, shape):
     problem = start(name, shape=shape)
@@ -72,7 +75,7 @@ def _flat(pair):
 
 
 @pytest.mark.parametrize(
-    ("name", "hide"), [("full", 0.0), ("thinned", 0.0), ("thinned", 0.2), ("poisson-thinned", 0.0)]
+    ("name", "hide"), [("full", 0.0), ("thinned", 0.0), ("thinned", 0.2), ("poisson-thinned", 0.0), ("noise", 0.0)]
 )
 def test_remembered_batches_sum_to_the_whole_once_all_were_seen(name, hide):
     problem = start(name, hide=hide)
@@ -92,7 +95,8 @@ def test_remembered_batches_sum_to_the_whole_once_all_were_seen(name, hide):
 
 
 @pytest.mark.parametrize(
-    ("name", "hide"), [("full", 0.2), ("thinned", 0.2), ("diagonal", 0.0), ("poisson-thinned", 0.2)]
+    ("name", "hide"),
+    [("full", 0.2), ("thinned", 0.2), ("diagonal", 0.0), ("poisson-thinned", 0.2), ("noise", 0.2)],
 )
 def test_bounds_of_equal_batches_average_to_the_bound(name, hide):
     """What lines pay for their observed cells belongs to the batch, and counts as often as its other terms."""
@@ -127,6 +131,43 @@ def test_alignment_raises_the_bound_and_changes_no_prediction():
         values.append((bound(each, info.log_z, problem.law), info.log_z))
     assert values[1][1] == pytest.approx(values[0][1], rel=1e-10)  # log Z: the cells see the same moments
     assert values[1][0] >= values[0][0]
+
+
+def test_remembered_sums_follow_the_noise_levels_of_their_lines():
+    """Batches visited under other levels of the columns give the target of the whole under those of now."""
+    problem = start("noise-normal")
+    lead, other = problem.law.lead, 1 - problem.law.lead
+    side = problem.state.sides[other]
+    levels = np.random.default_rng(2).gamma(4.0, 0.25, len(side.noise.alpha))
+    now = problem.state.with_side(other, replace(side, noise=GammaFactor(side.noise.alpha, side.noise.alpha / levels)))
+    schedule = Batches(Minibatch(batch_size=20, remember=True), problem.observed, problem.law, SEED)
+    sums = schedule._remembering(problem.state, Memory(), around(problem)).sums
+    for b, part in enumerate(schedule.parts):
+        state = problem.state if b + 1 < len(schedule.parts) else now
+        local = state.with_side(lead, state.sides[lead].take(part))
+        here = Context(schedule.observed[b], *_rest(problem))
+        pair, info, _ = half_sweep(other, local, here, scaling=Scaling(1.0, sums.others(b)))
+        sums = sums.replaced(b, info.sums)
+    whole, _, _ = half_sweep(other, now, Context(*_all(problem)))
+    for one, two in zip(_flat((pair.data, pair.noise)), _flat((whole.data, whole.noise)), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_common_scale_of_noise_levels_and_dispersion_changes_no_target(axis):
+    """What is remembered before both are multiplied by 1.3 gives the sums that it gave before."""
+    problem = start("noise")
+    lead, state, memory = problem.law.lead, problem.state, Memory()
+    schedule = Batches(Minibatch(batch_size=20, remember=True), problem.observed, problem.law, SEED)
+    for _ in range(2):
+        state, memory, _ = schedule.advance(state, memory, around(problem))
+    levels = state.sides[1 - lead].noise.mean
+    after = memory.at_noise(1.3, axis == lead).sums.total.at(levels if axis == lead else 1.3 * levels)
+    before = memory.sums.total.at(levels)
+    for name in ("linear", "quadratic", "squares", "counts", "pattern"):
+        np.testing.assert_allclose(getattr(after, name), getattr(before, name), rtol=1e-12)
+    for old, new in zip((memory.stats, *memory.kept), (memory.at_noise(1.3, True).stats, *memory.at_noise(1.3, True).kept), strict=True):
+        np.testing.assert_allclose(new.vectors, old.vectors * [[1.0], [1.3]], rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", list(SETTINGS))

@@ -119,7 +119,8 @@ class CCPF(
     noise : {"rows+cols", "rows", "cols", "constant"} or None, default=None
         Whether rows and columns have noise levels of their own. Values scatter more in some rows and columns than in
         others; the levels are learned, and where they do not differ they stay equal. None is "rows+cols" for Gaussian
-        values with ``solver="batch"`` and a linkage that does not move the mean, and "constant" otherwise.
+        values with a linkage that does not move the mean and a solver other than the entrywise one, and "constant"
+        otherwise.
     tail : bool, float or None, default=None
         Whether values have a Student tail instead of a normal one. A number gives its degrees of freedom, True learns
         them. A tail needs ``linkage="ignorable"``. None is True where a tail is possible and ``noise`` is not

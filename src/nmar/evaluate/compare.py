@@ -233,6 +233,7 @@ class Runner:
     total: int
     done: int = 0
     patterns: dict[int, Posterior] = field(default_factory=dict)  # of first stages, by seed
+    ranks: dict[tuple[str, int], int] = field(default_factory=dict)  # that the ignorable model chose, by data and seed
 
     def entry(self, part: Split, key: Key, options: Options) -> Entry:
         """A fit and its scores."""
@@ -242,7 +243,12 @@ class Runner:
         began = perf_counter()
         with progress(self.verbose, options.stop.max_iter, text) as watch:
             first = self._first(part, options) if key.kind in (TASTE, SHUFFLED, TWO_STAGE) else None
+            place = key.data, int(options.seed)
+            if options.open_rank and place in self.ranks:
+                options = options.settled(rank=self.ranks[place])
             fitted = fit_model(part.train, options, valid=part.valid, hidden=part.test, watch=watch, pattern=first)
+        if options.open_rank:
+            self.ranks[place] = fitted.posterior.law.data.rank  # type: ignore[attr-defined]
         seconds = perf_counter() - began
         scores = _finite(score(fitted.posterior, part.test), text)
         log.info("fit %s: %.4f nats per cell in %.1f s", text, scores.predictive.mean(), seconds)

@@ -213,6 +213,12 @@ class Comparison:
         """The line of Python that fits this model to all cells."""
         return line(self.options[key])
 
+    def chosen_ranks(self, key: Key) -> list[int]:
+        """The rank of each fit, where it was chosen by the data."""
+        if not self.options[key].open_rank:
+            return []
+        return [each.fitted.posterior.law.data.rank for each in self.entries[key]]  # type: ignore[attr-defined]
+
     def _row(self, key: Key) -> Row:
         found = self.entries[key]
         overall = self._judges.average([e.scores.predictive for e in found])

@@ -145,6 +145,7 @@ def _law(law: Law, job: Job) -> Law:
     options, cells = job.options, job.cells
     pattern = law.pattern.grown(options.pattern_law, cells)
     pattern = pattern.as_in_paper(cells) if options.prior == "paper" else pattern
+    options = options.settled(rank=law.data.rank) if options.open_rank else options  # type: ignore[attr-defined]
     data = law.data.grown(options.data.build(cells))
     return replace(law, pattern=pattern, data=data)
 

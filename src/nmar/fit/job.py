@@ -24,7 +24,7 @@ from nmar.prob.linkage import Linkage
 
 __all__ = ["Job", "Watch", "begin_fit", "check_cells", "fixed_seed", "hidden_cells"]
 
-Watch = Callable[..., None]  # of the trace, the state and the phase: "fit", or "search" while a start is looked for
+Watch = Callable[..., None]  # of the trace, the state and, while a start or settings are looked for, what is tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +55,10 @@ class Job:
         limit = self.options.stop.max_time
         return None if limit is None else max(limit - self.seconds, 0.0)
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: Progress, doing: str = "trying starts") -> None:
         """Tell the progress bar and the callbacks of a sweep that looks for a start or for settings."""
         if self.watch is not None:
-            self.watch(progress.trace, progress.state, "search")
+            self.watch(progress.trace, progress.state, doing)
         self.control.tell(progress, "search")
 
     def context(self, law: Law, observed: Observed) -> Context:

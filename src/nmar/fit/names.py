@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nmar.prob.linkage import Linkage
 
-DATA = "factorization:RANK[:diagonal], mixture:CLUSTERS[:cols], effects[:cols|:both], constant:FAMILY"
+DATA = "factorization:RANK|auto[:diagonal], mixture:CLUSTERS[:cols], effects[:cols|:both], constant:FAMILY"
 DATA_NAMES = f"{DATA}; poisson- before the first three"
 
 
@@ -26,7 +26,8 @@ def data_named(text: str, argument: str = "data") -> Any:
     try:
         if name == "factorization" and len(rest) <= 2:
             covariance: Any = rest[1] if len(rest) == 2 else "full"
-            return settings.Factorization(_count(rest, 10), family, covariance)
+            rank: Any = "auto" if rest[:1] == ["auto"] else _count(rest, 10)
+            return settings.Factorization(rank, family, covariance)
         if name == "mixture" and len(rest) <= 2:
             return settings.Mixture(_count(rest, 10), last if len(rest) == 2 else "rows", family)
         if name == "effects" and len(rest) <= 1:

@@ -155,11 +155,7 @@ class Options:
         check_choice("control", self.control, (False, True, "tail", "shuffled"))
         if self.control == "shuffled" and self.mechanism != "taste":
             raise ValueError("control='shuffled' is the control of mechanism='taste'; give that too, or control='tail'")
-        if self.factors == "auto" and self.method is not None:
-            raise ValueError(
-                "factors='auto' cannot be chosen by a stochastic solver, which counts its passes; give a number, or use"
-                " solver='batch'"
-            )
+        self._check_open()
         check_choice("dtype", self.dtype, ("float64", "float32"))
         check_choice("target", self.target, ("observed", "all"))
         self._check_noise()
@@ -178,6 +174,15 @@ class Options:
         if not hasattr(self.data, "build"):
             raise ValueError(
                 f"data={self.data!r} is not a data model; use nmar.Factorization(10) or another of nmar's models"
+            )
+
+    def _check_open(self) -> None:
+        """Numbers that are left open need a fit that can choose them."""
+        left = ["rank='auto'"] * self.open_rank + ["factors='auto'"] * (self.factors == "auto")
+        if left and self.method is not None:
+            raise ValueError(
+                f"{left[0]} cannot be chosen by a stochastic solver, which counts its passes; give a number, or use"
+                " solver='batch'"
             )
 
     def _check_noise(self) -> None:
@@ -290,7 +295,7 @@ class Options:
             return f"the linkage moves the mean (mean={link.mean!r}), which noise by row and column does not support"
         if data.keeps_moments:
             return f"{type(data).__name__} has a posterior of its own for the dispersion"
-        if self.method is not None:
+        if isinstance(self.method, Entrywise):
             return f"solver={self.solver!r} learns one dispersion for all cells"
         return None
 
@@ -306,6 +311,16 @@ class Options:
                 f"shape={self.pattern.shape!r} of the pattern and prior='paper', which takes the shape from the"
                 " density, contradict each other; leave one of them out"
             )
+
+    @property
+    def open_rank(self) -> bool:
+        """Whether the data model's rank is to be chosen."""
+        return getattr(self.data, "rank", None) == "auto"
+
+    def settled(self, *, rank: int | None = None, **chosen: Any) -> Options:
+        """The options with what was chosen for settings left open; ``rank`` is the data model's."""
+        data = self.data if rank is None else replace(self.data, rank=rank)  # type: ignore[call-arg]
+        return replace(self, data=data, **chosen)
 
     @property
     def method(self) -> Minibatch | Entrywise | None:

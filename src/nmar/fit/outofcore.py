@@ -31,6 +31,8 @@ def check_settings(cells: Cells, options: Options) -> None:
         wrong = f"linkage={options.linkage!r}"
     elif options.factors == "auto":
         wrong = "factors='auto'"
+    elif options.open_rank:
+        wrong = "rank='auto'"
     elif options.method is not None:
         wrong = f"solver={options.solver!r} (give it a stream, dataset.batches)"
     elif options.mechanism != "none":

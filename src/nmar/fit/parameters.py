@@ -217,8 +217,8 @@ PARAMETERS: dict[str, Parameter] = {
             '{"rows+cols", "rows", "cols", "constant"} or None, default=None',
             "Whether rows and columns have noise levels of their own. Values scatter more in some rows and columns "
             'than in others; the levels are learned, and where they do not differ they stay equal. None is "rows+cols" '
-            'for Gaussian values with ``solver="batch"`` and a linkage that does not move the mean, and "constant" '
-            "otherwise.",
+            "for Gaussian values with a linkage that does not move the mean and a solver other than the entrywise one, "
+            'and "constant" otherwise.',
             choices=("rows+cols", "rows", "cols", "constant"),
             usual="rows+cols for Gaussian values",
         ),

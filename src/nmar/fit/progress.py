@@ -15,7 +15,7 @@ log = logging.getLogger("nmar")
 Watch = Callable[..., None]
 
 # Until the first sweep is finished, functions are compiled that have not been kept from an earlier run.
-COMPILING, SEARCHING = "compiling (once)", "trying starts"
+COMPILING = "compiling (once)"
 
 
 @contextmanager
@@ -43,16 +43,16 @@ def progress(verbose: int, total: int, label: str = "fitting") -> Iterator[Watch
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(f"{label}: {COMPILING}", total=total, bound="…")
 
-        def watch(trace: Any, state: Any, phase: str = "fit") -> None:
-            doing = f"{label}: {SEARCHING}" if phase == "search" else label
+        def watch(trace: Any, state: Any, trying: str = "") -> None:
+            doing = f"{label}: {trying}" if trying else label
             bar.update(task, description=doing, completed=trace.iterations, bound=f"{trace.bound[-1]:.6g}")
             if verbose > 1:
-                _log_sweep(trace, state, phase)
+                _log_sweep(trace, state, trying)
 
         yield watch
 
 
-def _log_sweep(trace: Any, state: Any, phase: str = "fit") -> None:
+def _log_sweep(trace: Any, state: Any, trying: str = "") -> None:
     valid = f", validation {trace.valid[-1]:.5f}" if trace.valid else ""
-    doing = f"{SEARCHING}, " if phase == "search" else ""
+    doing = f"{trying}, " if trying else ""
     log.info("%ssweep %d: bound %.8g%s, %.2f s", doing, trace.iterations, trace.bound[-1], valid, trace.seconds[-1])

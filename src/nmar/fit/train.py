@@ -26,7 +26,7 @@ from nmar.fit.options import Options
 from nmar.fit.outofcore import check_memory, check_settings, verify
 from nmar.fit.problem import check_linked, seed_sequence, whole_seed
 from nmar.fit.result import Choice, Fitted, preliminary, uninterrupted
-from nmar.fit.search.choose import choose_factors, ranked
+from nmar.fit.search.choose import choose_factors, choose_rank, ranked
 from nmar.fit.search.starts import first_problem, first_state
 from nmar.fit.solvers.twostage import on_pattern
 from nmar.fit.target import given_probability, weighted
@@ -160,20 +160,30 @@ def _start(job: Job) -> Start:
     """Where the run begins, or goes on from a checkpoint; settings left open are chosen before."""
     progress = None if job.keep is None else job.keep.start()
     if progress is not None:
-        job = replace(job, options=replace(job.options, seed=progress.seed, **dict(progress.settings)))
+        job = replace(job, options=replace(job.options.settled(**dict(progress.settings)), seed=progress.seed))
         problem = first_problem(job)
         return Start(job, problem.law, problem.observed, progress, as_asked(job, problem.law, problem.observed))
-    choices: tuple[Choice, ...] = ()
-    if job.options.factors == "auto":
-        factors, choices = choose_factors(job)
-        job = replace(job, options=replace(job.options, factors=factors))
+    job, choices, settings = _settled(job)
     problem, state = first_state(job)
     check_memory(problem, job.options.memory, resolve_jobs(job.options.n_jobs))
     if job.options.by_value is not None:
         state = with_mechanism(job, problem, state)
-    settings = (("factors", job.options.factors),)
     began = Progress(state, Trace(before=job.seconds), seed=job.options.seed, settings=settings)
     return Start(job, problem.law, problem.observed, began, as_asked(job, problem.law, problem.observed), choices)
+
+
+def _settled(job: Job) -> tuple[Job, tuple[Choice, ...], tuple[tuple[str, int], ...]]:
+    """The job with a rank and a number of factors where they were left open, what was tried, and what was chosen."""
+    choices: tuple[Choice, ...] = ()
+    chosen: dict[str, int] = {}
+    for name, is_open, choose_one in (
+        ("rank", job.options.open_rank, choose_rank),
+        ("factors", job.options.factors == "auto", choose_factors),
+    ):
+        if is_open:
+            chosen[name], tried = choose_one(job)
+            job, choices = replace(job, options=job.options.settled(**chosen)), choices + tried
+    return job, choices, tuple(chosen.items())
 
 
 def _choose_linkage(
@@ -277,6 +287,8 @@ def _two_stage(job: Job) -> Start:
     """
     if job.options.method is not None:
         raise ValueError("the two-stage baseline has solver='batch' only")
+    if job.options.open_rank:
+        raise ValueError("rank='auto' is not chosen for the two-stage baseline; give the rank that a plain fit chooses")
     if not Law(job.options.pattern_law, job.options.data.build(job.cells)).family.location:
         raise ValueError("the two-stage baseline is defined for the Gaussian family only")
     plain = replace(job.options, linkage="ignorable", control=False)

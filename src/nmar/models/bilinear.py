@@ -273,12 +273,13 @@ class Bilinear(DataModel):
         known = self.axes[1 - axis].known
         if known is None or self.size < DUAL:
             found, lines = kernels.descend(block.lines, block.mine, block.theirs, law, prior, self.steps, block.noise)
-            return found._replace(updated=lines)
+            return _counted_once(found, block.scale)._replace(updated=lines)
         found = kernels.weigh(block.lines, block.mine, block.theirs, law)
         if found.short:
             return found
-        found = rescaled(found, block.noise, block.lines)
-        return found._replace(updated=solve_dual(kernels, block, found.cellwise, prior, len(known), side.mean.dtype))
+        scaled = rescaled(found, block.noise, block.lines)
+        lines = solve_dual(kernels, block, scaled.cellwise, prior, len(known), side.mean.dtype)
+        return _counted_once(scaled, block.scale)._replace(updated=lines)
 
     def learn(self, side: NormalFactor, axis: int, shared: Priors) -> Priors:
         """Empirical Bayes: the prior variance of a learned coordinate is mean_j E[(b_jk − prior mean)²].
@@ -386,6 +387,11 @@ class Bilinear(DataModel):
             return side.divergence(free, shared.mean[axis], shared.variance[axis])
         away = coefficients.distances(side)
         return side.divergence_at(free, away, shared.variance[axis]) + coefficients.divergence(free)
+
+
+def _counted_once(found: Expectation, scale: float) -> Expectation:
+    """The residuals of cells as often as they were visited, where a law that counts them several times was used."""
+    return found if scale == 1.0 else found._replace(squares=found.squares / scale)
 
 
 def _moved(side: NormalFactor, new: NormalFactor) -> NormalFactor:

@@ -30,7 +30,7 @@ from nmar.models.buffers import write_lines
 from nmar.models.context import with_functions
 from nmar.models.law import Law
 from nmar.models.mechanism import Detection, Exposed, Unseen, learned_effects, unseen_sums
-from nmar.models.noise import Levels, cell_precision, line_noise, renewed, rescaled, updated_levels
+from nmar.models.noise import Levels, cell_precision, levels_and_counts, line_noise, renewed, rescaled, updated_levels
 from nmar.models.protocol import Block
 from nmar.models.reading import ReadCells, given_cells, read_statistics, stand
 from nmar.models.scaling import LineSums, Scaling
@@ -218,7 +218,7 @@ def _line_noise(half: HalfSweep, block: BlockInput) -> LineNoise:
     noise = half.shared.noise
     if noise is None or noise.waits:
         return NO_NOISE
-    return line_noise(block.cells, block.side.noise, noise.shapes[half.axis])
+    return line_noise(block.cells, block.side.noise, noise.shapes[half.axis], block.scaling)
 
 
 def _expect_segment(common: tuple[HalfSweep, View], segment: Lines) -> Expectation:
@@ -279,21 +279,21 @@ def _new_lines(
     if unseen is not None:
         scattered = np.maximum(found.squares + unseen.squares, (1.0 - MOST_OFF) * found.squares)
         found = found._replace(log_z=found.log_z + unseen.log_z, squares=scattered)
+    exposed = half.exposure if more is None else half.exposure + more
+    found, exposed, sums = block.scaling.apply(found, exposed, *levels_and_counts(block.cells, old.noise))
     levels = old.noise
     if levels is not None and noise.mean.size:
         levels = updated_levels(noise, found.squares, levels)
     found = rescaled(found, noise, block.cells)
     if unseen is not None:
         found = found._replace(linear=found.linear + unseen.linear, quadratic=found.quadratic + unseen.quadratic)
-    exposed = half.exposure if more is None else half.exposure + more
-    scaled, exposed, sums = block.scaling.apply(found, exposed)
-    data = law.data.update(old.data, half.axis, half.shared.data, scaled, half.kernels)
+    data = law.data.update(old.data, half.axis, half.shared.data, found, half.kernels)
     pattern, cross = old.pattern, None
     if not law.pattern_fixed:
         pattern = old.pattern.empty(half.kernels.empty) if out is None else out.pattern
         mine = law.pattern_of(half.shared, half.axis)
-        mine.update(old.pattern, scaled.pattern, exposed, half.kernels, pattern)
-        cross = mine.cross_sums(old.pattern, scaled.pattern, exposed)
+        mine.update(old.pattern, found.pattern, exposed, half.kernels, pattern)
+        cross = mine.cross_sums(old.pattern, found.pattern, exposed)
     placed = out is not None and write_lines((data, levels, old.reading), (out.data, out.noise, out.reading))
     paid = 0.0 if more is None else float(np.sum(old.pattern.weights.mean * more))
     return BlockResult(

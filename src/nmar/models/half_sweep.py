@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from typing import Any
 
@@ -266,9 +266,9 @@ def _gather(results: list[BlockResult], axis: int, context: Context, shared: Sha
     tail = None
     if shared.noise is not None and shared.noise.freedom:
         vectors, tail = vectors[:-1], float(vectors[-1].sum())
-    stats = _named(law, shared, vectors, by_value, count, _tabulated_values(law, observed))
+    stats = replace(_named(law, shared, vectors, by_value, count, _tabulated_values(law, observed)), tail=tail)
     read, detected = (_added([getattr(result, name) for result in results]) for name in ("read", "detected"))
-    return Info(log_z, stats, weights, sums, cross, tail, read, detected)
+    return Info(log_z, stats, weights, sums, cross, read, detected)
 
 
 def _added(parts: list[Any]) -> Any:
@@ -287,13 +287,10 @@ def _join_sums(parts: list[LineSums | None]) -> LineSums | None:
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
-    exposed = [part.exposure for part in known]
-    return LineSums(
-        pattern=np.concatenate([part.pattern for part in known]),
-        linear=np.concatenate([part.linear for part in known]),
-        quadratic=np.concatenate([part.quadratic for part in known]),
-        exposure=exposed[0] if exposed[0].ndim == 1 else np.concatenate(exposed),
-    )
+    joined = {f.name: np.concatenate([getattr(part, f.name) for part in known]) for f in fields(LineSums)}
+    if known[0].exposure.ndim == 1:
+        joined["exposure"] = known[0].exposure
+    return LineSums(**joined)
 
 
 def _check_finite(sums: Any, law: Law) -> None:

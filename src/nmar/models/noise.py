@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaln, polygamma, psi
 
-from nmar.kernels.spec import NO_NOISE, Expectation, LineNoise, Lines
+from nmar.kernels.spec import EMPTY_FLOAT, NO_NOISE, Expectation, LineNoise, Lines
+from nmar.models.scaling import Scaling
 from nmar.prob.factor import GammaFactor
 from nmar.prob.learn_dispersion import PRIOR_RATE, PRIOR_SHAPE
 
@@ -83,6 +84,14 @@ class Noise:
         new = _matched(float(np.mean(levels.mean - levels.log_mean)) - 1.0, LARGEST)
         return replace(self, shapes=(new, self.shapes[1]) if axis == 0 else (self.shapes[0], new))
 
+    def part_way(self, old: Noise | None, axis: int, weight: float) -> Noise:
+        """The prior shape of an axis part of the way from the old one: averages over lines move linearly."""
+        if old is None or weight == 1.0 or not self.axes[axis]:
+            return self
+        before, after = (np.log(a) - psi(a) for a in (old.shapes[axis], self.shapes[axis]))
+        new = _matched(float((1.0 - weight) * before + weight * after), LARGEST)
+        return replace(self, shapes=(new, self.shapes[1]) if axis == 0 else (self.shapes[0], new))
+
     def with_tail(self, total: float, cells: float, before: float, after: float) -> Noise:
         """ν where a bound on Σ log p(y) is largest that touches it at the ν so far (theory.md, Noise).
 
@@ -122,14 +131,14 @@ class Noise:
         return replace(self, freedom=best) if gain(best) > gain(nu) else self
 
 
-def balanced(levels: GammaFactor, shape: float, dispersion: float) -> tuple[GammaFactor, float]:
-    """Noise levels and σ², both multiplied by the t at which the bound is largest (theory.md, Noise).
+def balanced(levels: GammaFactor, shape: float, dispersion: float, step: float) -> tuple[GammaFactor, float]:
+    """Noise levels and σ², both multiplied by the t at which the bound is largest, or t^step (theory.md, Noise).
 
     Cells read λ/σ² alone. Coordinate steps on λ, σ² and the prior would go hundreds of sweeps along that ridge.
     """
     total = shape * float(np.sum(levels.mean, dtype=np.float64))
     lines = shape * len(levels.alpha) - PRIOR_SHAPE - 1.0
-    t = float(lines + np.sqrt(lines**2 + 4.0 * total * PRIOR_RATE / dispersion)) / (2.0 * total)
+    t = (float(lines + np.sqrt(lines**2 + 4.0 * total * PRIOR_RATE / dispersion)) / (2.0 * total)) ** step
     return GammaFactor(levels.alpha, levels.beta / t), t * dispersion
 
 
@@ -201,11 +210,16 @@ def line_counts(cells: Lines) -> Array:
     return np.diff(before)
 
 
-def line_noise(cells: Lines, mine: GammaFactor | None, shape: float) -> LineNoise:
+def line_noise(cells: Lines, mine: GammaFactor | None, shape: float, scaling: Scaling) -> LineNoise:
     """What the update of the noise levels of a block needs."""
     if mine is None:
         return NO_NOISE
-    return LineNoise(_expected(mine)[0], shape + 0.5 * line_counts(cells), shape)
+    return LineNoise(_expected(mine)[0], shape + 0.5 * scaling.all_counts(line_counts(cells)), shape)
+
+
+def levels_and_counts(cells: Lines, mine: GammaFactor | None) -> tuple[Array, Array]:
+    """E λ of the lines of a block and how often their cells count; empty where lines do not differ."""
+    return (EMPTY_FLOAT, EMPTY_FLOAT) if mine is None else (_expected(mine)[0], line_counts(cells))
 
 
 def updated_levels(noise: LineNoise, squares: Array, like: GammaFactor) -> GammaFactor:

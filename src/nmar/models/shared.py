@@ -35,8 +35,6 @@ class Info:
         Sums over the cells visited, of each line, where other cells are remembered.
     cross : ndarray or None
         Expected counts and exposures of products of the pattern's covariates, of the axis that gives them.
-    tail : float or None
-        Σ (E log ω − E ω) over the cells, where values have a Student tail and n-vectors were asked for.
     read : object
         What a reader is learned from, where n-vectors were asked for.
     detected : object
@@ -48,7 +46,6 @@ class Info:
     weights: Array | None = None
     sums: LineSums | None = None
     cross: Array | None = None
-    tail: float | None = None
     read: Any = None
     detected: Array | None = None
 
@@ -86,9 +83,10 @@ def _learned_noise(axis: int, state: State, info: Info, shared: Shared) -> Noise
     if noise is None or noise.waits:
         return noise if noise is None else replace(noise, waits=noise.waits - 1)
     noise = noise.learned(axis, state.sides[axis].noise)
-    if info.stats is None or info.tail is None:
+    stats = info.stats
+    if stats is None or stats.tail is None:
         return noise
-    return noise.with_tail(info.tail, info.stats.cells, *(_in_units(info.stats, s) for s in (state.shared, shared)))
+    return noise.with_tail(stats.tail, stats.cells, *(_in_units(stats, each) for each in (state.shared, shared)))
 
 
 def _in_units(stats: Statistics, shared: Shared) -> float:
@@ -97,13 +95,13 @@ def _in_units(stats: Statistics, shared: Shared) -> float:
     return float(np.sum(stats.vectors[1] / (shared.dispersion * table)))
 
 
-def balanced_noise(axis: int, state: State) -> State:
-    """The state after a step on the scale that the noise levels of ``axis`` share with σ²."""
+def balanced_noise(axis: int, state: State, step: float = 1.0) -> State:
+    """The state after a step on the scale that the noise levels of ``axis`` share with σ²; ``step`` is a part of it."""
     shared, side = state.shared, state.sides[axis]
     noise, reader = shared.noise, shared.reader
     if noise is None or side.noise is None or noise.waits or (reader is not None and reader.scale_is_known):
         return state
-    levels, dispersion = balanced(side.noise, noise.shapes[axis], shared.dispersion)
+    levels, dispersion = balanced(side.noise, noise.shapes[axis], shared.dispersion, step)
     sides = state.with_side(axis, replace(side, noise=levels)).sides
     return State(sides, replace(shared, dispersion=dispersion))
 

@@ -33,6 +33,8 @@ class Statistics:
         Sum of q(n) over the cells whose value is ``distinct[d]``.
     mean_count_total : float
         Sum over cells of E[n]; the control divides it by the number of cells.
+    tail : float or None
+        Sum over cells of E[log ω] − E[ω], where values have a Student tail.
     """
 
     names: tuple[str, ...]
@@ -40,6 +42,7 @@ class Statistics:
     distinct: Array | None = None
     by_value: Array | None = None
     mean_count_total: float = 0.0
+    tail: float | None = None
 
     def __post_init__(self) -> None:
         vectors = np.asarray(self.vectors, dtype=float)
@@ -78,7 +81,14 @@ class Statistics:
             vectors=self.vectors * factor,
             by_value=None if self.by_value is None else self.by_value * factor,
             mean_count_total=self.mean_count_total * factor,
+            tail=None if self.tail is None else self.tail * factor,
         )
+
+    def with_squares(self, factor: float) -> Statistics:
+        """Return the statistics with squared residuals, the second one, `factor` times as large."""
+        vectors = self.vectors.copy()
+        vectors[1] *= factor
+        return replace(self, vectors=vectors)
 
     def __add__(self, other: Statistics) -> Statistics:
         """Return the statistics of both sets of cells; the shorter one is continued with zeros."""
@@ -94,6 +104,7 @@ class Statistics:
             distinct,
             by_value,
             self.mean_count_total + other.mean_count_total,
+            None if self.tail is None or other.tail is None else self.tail + other.tail,
         )
 
 

@@ -80,7 +80,7 @@ def table(result: Comparison, color: bool = False, width: int = WIDTH) -> str:
     parts = [_lines(fits, color, width)]
     if any(row.best_control is not None for row in result.rows):
         parts.append(_lines(controls, color, width))
-    notes = (FOOT, *_legend(result), _unsettled(result))
+    notes = (FOOT, *_legend(result), *_chosen(result), _unsettled(result))
     return "\n\n".join(
         [*parts, "\n".join(textwrap.fill(text, width, subsequent_indent="  ") for text in notes if text)]
     )
@@ -102,6 +102,12 @@ def _legend(result: Comparison) -> list[str]:
     }
     kinds = {row.kind for row in result.rows}
     return [f"{name}: {KINDS[kind].full}." for kind, name in shown.items() if kind in kinds]
+
+
+def _chosen(result: Comparison) -> list[str]:
+    """Ranks that were chosen, of data models that leave theirs open."""
+    found = {key.data: result.chosen_ranks(key) for key in result.entries}
+    return [f"{data}: rank {', '.join(map(str, ranks))}, by split." for data, ranks in found.items() if ranks]
 
 
 def _unsettled(result: Comparison) -> str:

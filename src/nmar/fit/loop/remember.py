@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nmar.kernels.spec import EMPTY_FLOAT
 from nmar.models.context import Context
 from nmar.models.exposure import lines_differ
 from nmar.models.scaling import LineSums
@@ -32,12 +33,18 @@ class BatchSums:
         exposed = np.zeros(sizes[0])
         if lines_differ(law, state.shared.linkage, context.observed.hidden):
             exposed = context.kernels.place(np.zeros((lines, sizes[0])))
-        return cls((None,) * batches, LineSums(pattern, linear, quadratic, exposed))
+        each = EMPTY_FLOAT if one.noise is None else np.zeros(lines)
+        return cls((None,) * batches, LineSums(pattern, linear, quadratic, exposed, each, each))
 
     def others(self, batch: int) -> LineSums:
         """Sums over all batches but one."""
         own = self.batches[batch]
         return self.total if own is None else self.total - own
+
+    def at(self, level: float) -> BatchSums:
+        """The sums with those of values multiplied by a number."""
+        levels = np.array([level])
+        return BatchSums(tuple(None if each is None else each.at(levels) for each in self.batches), self.total.at(levels))
 
     def replaced(self, batch: int, new: LineSums) -> BatchSums:
         """The sums after a visit of one batch."""

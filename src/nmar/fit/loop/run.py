@@ -86,6 +86,16 @@ class Memory:
     counters: tuple[Any, ...] = ()
 
 
+    def at_noise(self, change: float, of_lead: bool) -> Memory:
+        """What is remembered after noise levels of an axis and σ² were both multiplied by ``change``."""
+        stats, kept = (
+            tuple(None if each is None else each.with_squares(change) for each in given)
+            for given in ((self.stats,), self.kept)
+        )
+        sums = self.sums if of_lead or self.sums is None else self.sums.at(1.0 / change)
+        return replace(self, stats=stats[0], kept=kept, sums=sums)
+
+
 @dataclass(frozen=True)
 class BatchStep:
     """How a sweep over some leading lines stands for all of them.
@@ -198,9 +208,24 @@ def sweep_batch(state: State, memory: Memory, context: Context, part: BatchStep 
         weight = part.weight if leads else 1.0
         data = blend_numbers(state.shared.data, shared.data, weight)
         effects = blend_effects(state.shared.effects, shared.effects, 1.0 if leads else part.step, weight)
-        new = State(state.sides, replace(shared, data=data, effects=effects))
-        state = balanced_noise(axis, law.settled(axis, new, state.shared, context.kernels))
+        noise = None if shared.noise is None else shared.noise.part_way(state.shared.noise, axis, weight)
+        new = State(state.sides, replace(shared, data=data, effects=effects, noise=noise))
+        state = law.settled(axis, new, state.shared, context.kernels)
+        state = balanced_noise(axis, state) if part.exact else state
     return state, replace(memory, steps=memory.steps + 1), first
+
+
+def balance_noise(state: State, memory: Memory, lead: int, step: float = 1.0) -> tuple[State, Memory]:
+    """The scales that noise levels share with σ², for solvers by parts, whose memory has to follow.
+
+    ``step`` is that of the leading axis, of which the state may have a part.
+    """
+    for axis in (0, 1):
+        before = state.shared.dispersion
+        state = balanced_noise(axis, state, step if axis == lead else 1.0)
+        if state.shared.dispersion != before:
+            memory = memory.at_noise(state.shared.dispersion / before, axis == lead)
+    return state, memory
 
 
 class FullSweeps:

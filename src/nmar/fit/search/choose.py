@@ -1,13 +1,15 @@
-"""The number of factors of the pattern, chosen by the held-out log likelihood of cells set aside.
+"""The rank of the values and the number of factors of the pattern, chosen by held-out cells.
 
-Enters: a job with ``factors="auto"``. Leaves: the number, and what was tried. Every number is swept a little on the
-other cells, never longer than ``max_iter``. The bound chooses nothing here: it pays for every component.
+Enters: a job with ``rank="auto"`` or ``factors="auto"``. Leaves: the number, and what was tried. Some training cells are
+set aside, every number is swept a little on the others, never longer than ``max_iter``, and the log likelihood of those
+set aside decides. The bound chooses nothing here: it pays for every component.
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,8 @@ SHARE = 0.1  # of the training cells, on which numbers of factors are judged bes
 JUDGES = 50_000  # cells set aside, at most
 SWEEPS = 30  # of every number that is tried, at most
 FACTORS = (3, 10, 30)
+RANKS = (5, 10, 15, 22, 33, 50, 75, 110, 165, 250)
+SHORT = 12  # sweeps of every rank that is tried, at most: fewer than a fit needs, so that all of them cost less than it
 
 
 def ranked(setting: str, scores: dict[Any, Array]) -> tuple[Choice, ...]:
@@ -53,12 +57,40 @@ def choose_factors(job: Job) -> tuple[int, tuple[Choice, ...]]:
     for factors in FACTORS:
         if scores and (job.seconds_left == 0.0 or factors > min(job.cells.shape)):
             break
-        posterior = _tried(replace(inner, options=replace(job.options, factors=factors)))
+        options = replace(job.options, factors=factors)
+        posterior = _tried(replace(inner, options=options), f"trying {factors} factors", SWEEPS)
         found = np.concatenate([held_out_score(posterior, cells) for cells in judges])
         scores[factors] = found + _pattern_scores(posterior, inner.cells, judges)
     choices = ranked("factors", scores)
     log.info("factors: %s", choices[0].value)
     return choices[0].value, choices if len(choices) > 1 else ()
+
+
+def choose_rank(job: Job) -> tuple[int, tuple[Choice, ...]]:
+    """The rank whose held-out values are most probable, and all ranks that were tried.
+
+    Ranks are tried upwards until one predicts worse than the one before it.
+    """
+    inner, judges = _set_aside(job)
+    scores: dict[int, Array] = {}
+    before = -np.inf
+    for rank in _possible_ranks(job.cells):
+        if scores and job.seconds_left == 0.0:
+            break
+        options = replace(job.options.settled(rank=rank), starts=1)
+        posterior = _tried(replace(inner, options=options), f"trying rank {rank}", SHORT)
+        scores[rank] = np.concatenate([held_out_score(posterior, cells) for cells in judges])
+        if scores[rank].mean() < before:
+            break
+        before = scores[rank].mean()
+    choices = ranked("rank", scores)
+    log.info("rank: %s", choices[0].value)
+    return choices[0].value, choices if len(choices) > 1 else ()
+
+
+def _possible_ranks(cells: Cells) -> list[int]:
+    """Ranks below the smaller side of the matrix, or 1."""
+    return [rank for rank in RANKS if rank < min(cells.shape)] or [1]
 
 
 def _set_aside(job: Job) -> tuple[Job, list[Cells]]:
@@ -70,12 +102,12 @@ def _set_aside(job: Job) -> tuple[Job, list[Cells]]:
     return replace(job, cells=inner, hidden=hidden_cells(inner, *parts), valid=None, keep=None), judges
 
 
-def _tried(job: Job) -> Posterior:
+def _tried(job: Job, doing: str, sweeps: int) -> Posterior:
     """A short run."""
     problem, state = first_state(job)
-    rule = StopRule(max_iter=min(SWEEPS, job.options.stop.max_iter), tol=0.0, max_time=job.seconds_left)
+    rule = StopRule(max_iter=min(sweeps, job.options.stop.max_iter), tol=0.0, max_time=job.seconds_left)
     context = job.context(problem.law, problem.observed)
-    fit = run(Progress(state), context, rule, tell=job.show, stopped=job.control)
+    fit = run(Progress(state), context, rule, tell=partial(job.show, doing=doing), stopped=job.control)
     return Posterior(problem.law, fit.state, job.cells.rows, job.cells.cols)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
 from nmar.fit.loop.remember import BatchSums
-from nmar.fit.loop.run import BatchStep, Memory, sweep_batch
+from nmar.fit.loop.run import BatchStep, Memory, balance_noise, sweep_batch
 from nmar.fit.problem import observe
 from nmar.fit.solvers.align import align
 from nmar.models.arguments import check_count
@@ -164,7 +164,7 @@ class Batches:
         sides: list[Side] = [whole.take(part) for part in self.parts]
         total = sum(len(part) for part in self.parts)
         finished = memory.steps // len(self.parts)
-        memory = self._remembering(state, memory, context)
+        state, memory = self._waiting(state, memory), self._remembering(state, memory, context)
         bounds = []
         for b in self._generator(finished + 1).permutation(len(self.parts)):
             part = self._part(int(b), memory, total)
@@ -175,7 +175,18 @@ class Batches:
             if memory.sums is not None and memory.steps % self.turning == 0:
                 state, sides, sums = align(state, context.law, sides, memory.sums)
                 memory = replace(memory, sums=sums)
-        return state.with_side(lead, join(sides).take(self.back)), memory, float(np.mean(bounds))
+        state = state.with_side(lead, join(sides).take(self.back))
+        if len(self.parts) > 1:
+            state, memory = balance_noise(state, memory, lead)
+        return state, memory, float(np.mean(bounds))
+
+    def _waiting(self, state: State, memory: Memory) -> State:
+        """Noise is learned when every batch has been visited: until then factors have not seen all cells."""
+        noise = state.shared.noise
+        if noise is None or memory.steps or not noise.waits:
+            return state
+        noise = replace(noise, waits=max(noise.waits, 2 * len(self.parts)))
+        return State(state.sides, replace(state.shared, noise=noise))
 
     def _remembering(self, state: State, memory: Memory, context: Context) -> Memory:
         """Where the batches are remembered, at the first pass."""
@@ -258,6 +269,7 @@ class Stream:
             here = replace(context, observed=observe(cells, law, None, state.shared.units, law.dtype))
             start = unseen_lines(law, state, 0, cells.row_ids)
             state, memory, value = sweep_batch(state.with_side(0, start), memory, here, part)
+            state, memory = balance_noise(state, memory, law.lead, part.step)
             bounds.append(value)
             rows = cells.rows
         self.rows = rows  # of a finished pass: one that is interrupted leaves those of the last

@@ -22,8 +22,9 @@ class Factorization(Leveled):
 
     Parameters
     ----------
-    rank : int, default=10
-        Number of factors.
+    rank : int or "auto", default=10
+        Number of factors. "auto" chooses it in a fit: ranks are tried upwards by short fits, until one predicts training
+        cells that are set aside worse than the one before it.
     family : {"gaussian", "poisson", "levels"}, default="gaussian"
         Family. "gaussian" has normal factors (probabilistic matrix factorization) and "poisson" gamma factors. "levels"
         is for ordinal values such as ratings: normal values between cut points that are learned.
@@ -48,7 +49,7 @@ class Factorization(Leveled):
     'factorization:5'
     """
 
-    rank: int = 10
+    rank: int | Literal["auto"] = 10
     family: Literal["gaussian", "poisson", "levels"] = "gaussian"
     covariance: Literal["full", "diagonal"] = "full"
     bias: bool = True
@@ -56,33 +57,40 @@ class Factorization(Leveled):
     cols: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_count("rank", self.rank, 1)
+        if self.rank != "auto":
+            check_count("rank", self.rank, 1)
         check_choice("family", self.family, ("gaussian", "poisson", "levels"))
         self.check_levels(self.family)
         check_choice("covariance", self.covariance, ("full", "diagonal"))
         check_covariates(self.family, self.rows, self.cols)
 
     def build(self, cells: Cells | None) -> DataModel:
-        """A Gaussian bilinear model or a Poisson product. Warns of a rank above the matrix's smaller side."""
-        warn_of_rank(self.rank, cells)
-        if self.family == "poisson":
-            return self._poisson(cells)
-        factors = (True,) * self.rank
-        axis = Coordinates(factors, (0.0,) * self.rank, factors)
-        axes = with_intercepts(self.rank, cells) if self.bias else (axis, axis)
-        return Bilinear(with_designs(axes, cells, self.rows, self.cols), self.covariance, self.rank)
+        """A Gaussian bilinear model or a Poisson product. Warns of a rank above the matrix's smaller side.
 
-    def _poisson(self, cells: Cells | None) -> DataModel:
+        Where the rank is still open, the model has rank 1: it tells the family and what else does not depend on rank.
+        """
+        if self.rank == "auto" and cells is None:
+            raise ValueError("rank='auto' is chosen from cells in a fit; give a number")
+        rank = 1 if self.rank == "auto" else int(self.rank)
+        warn_of_rank(rank, cells)
+        if self.family == "poisson":
+            return self._poisson(rank, cells)
+        factors = (True,) * rank
+        axis = Coordinates(factors, (0.0,) * rank, factors)
+        axes = with_intercepts(rank, cells) if self.bias else (axis, axis)
+        return Bilinear(with_designs(axes, cells, self.rows, self.cols), self.covariance, rank)
+
+    def _poisson(self, rank: int, cells: Cells | None) -> DataModel:
         """Hierarchical gamma lines whose priors are as wide as the line means differ beyond Poisson noise.
 
         With the sparse prior of implicit counts (shape 0.3) values of a few, all alike, come out far too spread.
         """
         if cells is None:
-            return Product(self.rank)
+            return Product(rank)
         mean = max(cells.by(0).mean(), 1e-6)
         between = min(effect_shape(cells, axis, mean) for axis in (0, 1))
-        shape, level = max(between / self.rank, 0.1), np.sqrt(mean / self.rank)
-        return Product(self.rank, shape, between, between * float(level) / shape)
+        shape, level = max(between / rank, 0.1), np.sqrt(mean / rank)
+        return Product(rank, shape, between, between * float(level) / shape)
 
     def describe(self) -> str:
         """Name and rank, and whether it has covariates."""
