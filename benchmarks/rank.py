@@ -1,6 +1,6 @@
 """Rank chosen by the data: what ``Factorization(rank="auto")`` reaches, beside rank 10 and beside softImpute.
 
-    python -m benchmarks.rank auto cptac geuvadis [--seeds 0 1 2] [--one-split] [--max-iter 60]
+    python -m benchmarks.rank auto cptac geuvadis [--seeds 0 1 2] [--one-split] [--max-iter 60] [--rows 1500]
     python -m benchmarks.rank beside ml_latest_small ml_1m yelp_250k
     python -m benchmarks.rank peer cptac geuvadis
     python -m benchmarks.rank null
@@ -119,7 +119,18 @@ def measure(name: str, train: Cells, test: Cells, seed: int, most: int = 200, be
     if beside:
         _, plain, plain_rmse = fitted(train, test, 10, seed, most)
         over = gain(nats, plain, test.row_index)
-        print(f"{name:16s} seed {seed}  rank  10  nats {plain.mean():.4f}  rmse {plain_rmse:.4f}, gain over it {over}", flush=True)
+        print(
+            f"{name:16s} seed {seed}  rank  10  nats {plain.mean():.4f}  rmse {plain_rmse:.4f}, gain over it {over}",
+            flush=True,
+        )
+
+
+def some_rows(train: Cells, test: Cells, count: int | None) -> tuple[Cells, Cells]:
+    """The cells of some rows, or all of them."""
+    if count is None:
+        return train, test
+    rows = np.sort(np.random.default_rng(0).permutation(train.shape[0])[:count])
+    return train.take_rows(rows), test.take_rows(rows)
 
 
 def null() -> None:
@@ -139,12 +150,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--one-split", action="store_true", help="seeds change the start alone, not the split")
     parser.add_argument("--max-iter", type=int, default=200)
+    parser.add_argument("--rows", type=int, help="so many rows, drawn at random (seed 0), instead of all")
     arguments = parser.parse_args()
     if arguments.what == "null":
         null()
     for name in arguments.names:
         for seed in arguments.seeds:
-            train, test = problem(name, 0 if arguments.one_split else seed)
+            train, test = some_rows(*problem(name, 0 if arguments.one_split else seed), arguments.rows)
             if arguments.what != "peer":
                 measure(name, train, test, seed, arguments.max_iter, arguments.what == "beside")
                 continue

@@ -48,7 +48,9 @@ def main() -> None:
             yield cells
 
     began = time.perf_counter()
-    model = CCPF(Factorization(RANK), linkage="linear", factors=RANK, solver=Minibatch(), noise="constant", random_state=0)
+    model = CCPF(
+        Factorization(RANK), linkage="linear", factors=RANK, solver=Minibatch(), noise="constant", random_state=0
+    )
     model.fit(source())
     seconds = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

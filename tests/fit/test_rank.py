@@ -38,7 +38,8 @@ def cells():
 def fit(cells):
     """A model and the phases that its callbacks were told of."""
     phases = []
-    return CCPF(Factorization("auto"), **SETTINGS).fit(cells, callbacks=[lambda each: phases.append(each.phase)]), phases
+    model = CCPF(Factorization("auto"), **SETTINGS)
+    return model.fit(cells, callbacks=[lambda each: phases.append(each.phase)]), phases
 
 
 def test_the_rank_is_found_and_what_was_tried_is_kept(fit):
@@ -119,7 +120,7 @@ def test_every_fit_of_a_split_has_the_rank_that_the_ignorable_model_chose(cells)
 
 def test_where_it_cannot_be_chosen_it_is_refused_by_name(cells):
     with pytest.raises(ValueError, match="rank='auto' cannot be chosen by a stochastic solver"):
-        Options(data=Factorization("auto"), solver="minibatch")
+        Options.of(data=Factorization("auto"), solver="minibatch")
     with pytest.raises(ValueError, match="rank='auto' is not chosen for the two-stage baseline"):
         CCPF(Factorization("auto"), "two-stage").fit(cells)
     with pytest.raises(ValueError, match="rank='auto' is chosen from cells in a fit"):

@@ -162,11 +162,11 @@ def test_a_common_scale_of_noise_levels_and_dispersion_changes_no_target(axis):
     for _ in range(2):
         state, memory, _ = schedule.advance(state, memory, around(problem))
     levels = state.sides[1 - lead].noise.mean
-    after = memory.at_noise(1.3, axis == lead).sums.total.at(levels if axis == lead else 1.3 * levels)
-    before = memory.sums.total.at(levels)
+    moved = memory.at_noise(1.3, axis == lead)
+    after, before = moved.sums.total.at(levels if axis == lead else 1.3 * levels), memory.sums.total.at(levels)
     for name in ("linear", "quadratic", "squares", "counts", "pattern"):
         np.testing.assert_allclose(getattr(after, name), getattr(before, name), rtol=1e-12)
-    for old, new in zip((memory.stats, *memory.kept), (memory.at_noise(1.3, True).stats, *memory.at_noise(1.3, True).kept), strict=True):
+    for old, new in zip((memory.stats, *memory.kept), (moved.stats, *moved.kept), strict=True):
         np.testing.assert_allclose(new.vectors, old.vectors * [[1.0], [1.3]], rtol=1e-12)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -319,7 +319,7 @@ class Options:
 
     def settled(self, *, rank: int | None = None, **chosen: Any) -> Options:
         """The options with what was chosen for settings left open; ``rank`` is the data model's."""
-        data = self.data if rank is None else replace(self.data, rank=rank)  # type: ignore[call-arg]
+        data = self.data if rank is None else replace(cast(Any, self.data), rank=rank)
         return replace(self, data=data, **chosen)
 
     @property

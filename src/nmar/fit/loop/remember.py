@@ -44,7 +44,9 @@ class BatchSums:
     def at(self, level: float) -> BatchSums:
         """The sums with those of values multiplied by a number."""
         levels = np.array([level])
-        return BatchSums(tuple(None if each is None else each.at(levels) for each in self.batches), self.total.at(levels))
+        return BatchSums(
+            tuple(None if each is None else each.at(levels) for each in self.batches), self.total.at(levels)
+        )
 
     def replaced(self, batch: int, new: LineSums) -> BatchSums:
         """The sums after a visit of one batch."""

@@ -85,7 +85,6 @@ class Memory:
     sums: BatchSums | None = None
     counters: tuple[Any, ...] = ()
 
-
     def at_noise(self, change: float, of_lead: bool) -> Memory:
         """What is remembered after noise levels of an axis and σ² were both multiplied by ``change``."""
         stats, kept = (

@@ -1,8 +1,8 @@
 """The rank of the values and the number of factors of the pattern, chosen by held-out cells.
 
-Enters: a job with ``rank="auto"`` or ``factors="auto"``. Leaves: the number, and what was tried. Some training cells are
-set aside, every number is swept a little on the others, never longer than ``max_iter``, and the log likelihood of those
-set aside decides. The bound chooses nothing here: it pays for every component.
+Enters: a job with ``rank="auto"`` or ``factors="auto"``. Leaves: the number, and what was tried. Some training cells
+are set aside, every number is swept a little on the others, never longer than ``max_iter``, and the log likelihood of
+those set aside decides. The bound chooses nothing here: it pays for every component.
 """
 
 from __future__ import annotations

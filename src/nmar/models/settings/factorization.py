@@ -23,8 +23,8 @@ class Factorization(Leveled):
     Parameters
     ----------
     rank : int or "auto", default=10
-        Number of factors. "auto" chooses it in a fit: ranks are tried upwards by short fits, until one predicts training
-        cells that are set aside worse than the one before it.
+        Number of factors. "auto" chooses it in a fit: ranks are tried upwards by short fits, until one predicts
+        training cells that are set aside worse than the one before it.
     family : {"gaussian", "poisson", "levels"}, default="gaussian"
         Family. "gaussian" has normal factors (probabilistic matrix factorization) and "poisson" gamma factors. "levels"
         is for ordinal values such as ratings: normal values between cut points that are learned.
