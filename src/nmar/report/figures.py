@@ -89,7 +89,8 @@ def roles(names: Sequence[str]) -> list[str]:
     return [ROLES[known[name] or SERIES[others.index(name) % len(SERIES)]] for name in names]
 
 
-def _draw(ax: Any, paint: Callable[[Any], None]) -> Any:
+def painted(ax: Any, paint: Callable[[Any], None]) -> Any:
+    """The Axes, or new ones, after ``paint`` has drawn on them in the style of all figures."""
     mpl = matplotlib()
     with mpl.rc_context(STYLE):
         target = new_axes() if ax is None else ax
@@ -119,7 +120,7 @@ def linkage(curves: Sequence[LinkageCurve], ax: Any = None) -> Any:
         if len(curves) > 1:
             a.legend()
 
-    return _draw(ax, paint)
+    return painted(ax, paint)
 
 
 def expected_linkage(curves: Sequence[LinkageCurve], ax: Any = None) -> Any:
@@ -134,7 +135,7 @@ def expected_linkage(curves: Sequence[LinkageCurve], ax: Any = None) -> Any:
         if len(curves) > 1:
             a.legend()
 
-    return _draw(ax, paint)
+    return painted(ax, paint)
 
 
 def heteroscedasticity(bins: Sequence[Bin], ax: Any = None, standardised: bool = False) -> Any:
@@ -158,7 +159,7 @@ def heteroscedasticity(bins: Sequence[Bin], ax: Any = None, standardised: bool =
         a.set_ylim(0, 1.25 * max(np.quantile(found, 0.98), *expected))
         a.legend(loc="upper right")
 
-    return _draw(ax, paint)
+    return painted(ax, paint)
 
 
 def calibration(found: Sequence[tuple[str, Calibration]], ax: Any = None) -> Any:
@@ -177,7 +178,7 @@ def calibration(found: Sequence[tuple[str, Calibration]], ax: Any = None) -> Any
         if len(found) > 1:
             a.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3, columnspacing=1.0)
 
-    return _draw(ax, paint)
+    return painted(ax, paint)
 
 
 def trace(found: Sequence[tuple[str, Array, Array]], ax: Any = None) -> Any:
@@ -200,7 +201,7 @@ def trace(found: Sequence[tuple[str, Array, Array]], ax: Any = None) -> Any:
         if len(found) > 1:
             a.legend()
 
-    return _draw(ax, paint)
+    return painted(ax, paint)
 
 
 def activity(sides: tuple[Activity, Activity], ax: Any = None) -> Any:
@@ -224,7 +225,7 @@ def activity(sides: tuple[Activity, Activity], ax: Any = None) -> Any:
         a.set(xscale="log", yscale="log", xlabel="rank", ylabel="expected count  Σ Λ")
         a.legend()
 
-    return _draw(ax, paint)
+    return painted(ax, paint)
 
 
 def sensitivity(found: Sensitivity, ax: Any = None) -> Any:
@@ -246,7 +247,7 @@ def sensitivity(found: Sensitivity, ax: Any = None) -> Any:
         if len(lines) > 1:
             a.legend()
 
-    return _draw(ax, paint)
+    return painted(ax, paint)
 
 
 def differences(lines: Sequence[tuple[str, Sequence[tuple[str, float, float]]]], ax: Any = None) -> Any:
@@ -275,7 +276,7 @@ def differences(lines: Sequence[tuple[str, Sequence[tuple[str, float, float]]]],
         a.set_xscale("symlog", linthresh=0.05)
         a.legend(loc="upper center", bbox_to_anchor=(0.5, -0.6 / (0.3 + 0.34 * len(lines))), ncols=2)
 
-    return _draw(ax, paint)
+    return painted(ax, paint)
 
 
 def spreads(found: Sequence[tuple[str, Sequence[Bin]]], ax: Any = None) -> Any:
@@ -290,7 +291,7 @@ def spreads(found: Sequence[tuple[str, Sequence[Bin]]], ax: Any = None) -> Any:
         a.set_ylim(bottom=0)
         a.legend()
 
-    return _draw(ax, paint)
+    return painted(ax, paint)
 
 
 def linkage_family(curves: Sequence[tuple[str, float, Array, Array]], ax: Any = None) -> Any:
@@ -311,7 +312,7 @@ def linkage_family(curves: Sequence[tuple[str, float, Array, Array]], ax: Any = 
         a.set(xlabel="P(observed)", ylabel="E[φ | observed]", xlim=(0, 1), ylim=(0, 3))
         a.legend(ncols=2, fontsize=7.5)
 
-    return _draw(ax, paint)
+    return painted(ax, paint)
 
 
 def page(panels: int, size: tuple[float, float]) -> tuple[Any, Any]:
