@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nmar.evaluate.why import Explanation, WhyCurves, WhyMissing
 from nmar.report.document import Fact, Figure, facts, figure_cards, page
-from nmar.report.figures import ROLES, painted
+from nmar.report.figures import ROLES, draw
 from nmar.report.tables import minus
 from nmar.report.text import gain
 
@@ -120,7 +120,7 @@ def detection_curve(curves: WhyCurves, ax: Any = None) -> Any:
         a.plot(found["value"], found["observed"], lw=2, color=color)
         a.set(xlabel="value", ylabel="P(observed | value)", ylim=(0, 1))
 
-    return painted(ax, paint)
+    return draw(ax, paint)
 
 
 def _by_mean(curves: WhyCurves) -> tuple[dict[str, Array], Array]:
@@ -152,7 +152,7 @@ def missing_by_mean(curves: WhyCurves, ax: Any = None) -> Any:
         a.set_ylim(bottom=0)
         a.legend()
 
-    return painted(ax, paint)
+    return draw(ax, paint)
 
 
 def value_histograms(curves: WhyCurves, ax: Any = None) -> Any:
@@ -170,4 +170,4 @@ def value_histograms(curves: WhyCurves, ax: Any = None) -> Any:
         a.set(xlabel="value", ylabel="share")
         a.legend()
 
-    return painted(ax, paint)
+    return draw(ax, paint)
