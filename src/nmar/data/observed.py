@@ -105,6 +105,7 @@ class Observed(Constructors):
 
         Examples
         --------
+        >>> from nmar.data import Cells
         >>> cells = Cells.from_arrays([0, 0, 1], [0, 1, 0], [5.0, 6.0, 7.0], weight=[1.0, 2.0, 3.0])
         >>> cells.weights_by(1).tolist()
         [1.0, 3.0, 2.0]
@@ -130,6 +131,7 @@ class Observed(Constructors):
 
         Examples
         --------
+        >>> from nmar.data import Cells
         >>> Cells.from_arrays([0, 1], [0, 1], [5.0, 6.0], weight=[1.0, 2.0]).mean_weight()
         1.5
         """
@@ -150,6 +152,7 @@ class Observed(Constructors):
 
         Examples
         --------
+        >>> from nmar.data import Cells
         >>> import numpy as np
         >>> cells = Cells.from_arrays([0, 1], [1, 0], [5.0, 6.0])
         >>> cells.contains(np.array([0, 0]), np.array([0, 1])).tolist()
@@ -207,6 +210,7 @@ class Observed(Constructors):
 
         Examples
         --------
+        >>> from nmar.data import Cells
         >>> cells = Cells.from_arrays([0, 0, 1], [0, 1, 0], [5.0, 6.0, 7.0])
         >>> cells.by(1).indptr.tolist(), cells.by(1).values.tolist()
         ([0, 2, 3], [5.0, 7.0, 6.0])
@@ -234,6 +238,7 @@ class Observed(Constructors):
 
         Examples
         --------
+        >>> from nmar.data import Cells
         >>> cells = Cells.from_arrays([0, 0, 1], [0, 1, 0], [5.0, 6.0, 7.0])
         >>> cells.order(1).tolist(), cells.values[cells.order(1)].tolist()
         ([0, 2, 1], [5.0, 7.0, 6.0])
@@ -259,6 +264,7 @@ class Observed(Constructors):
 
         Examples
         --------
+        >>> from nmar.data import Cells
         >>> Cells.from_arrays([0, 1], [0, 1], [0.0, 2.0]).to_scipy().nnz
         2
         """
@@ -279,6 +285,7 @@ class Observed(Constructors):
 
         Examples
         --------
+        >>> from nmar.data import Cells
         >>> Cells.from_arrays([0, 1], [1, 0], [4.0, 5.0]).to_frame("user", "item", "stars").columns.tolist()
         ['user', 'item', 'stars']
         """
