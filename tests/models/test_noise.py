@@ -401,7 +401,7 @@ def test_the_pattern_of_a_plain_fit_is_a_pattern():
         (dict(data=nmar.Factorization(2, family="poisson"), noise="rows"), "noise='rows'.*poisson"),
         (dict(linkage="free", tail=True), "tail=True.*ignorable.*free"),
         (dict(linkage=nmar.Free(mean="shift"), noise="cols"), "mean='shift'"),
-        (dict(solver="minibatch", noise="rows+cols"), "solver='minibatch'"),
+        (dict(solver="entrywise", noise="rows+cols"), "solver='entrywise' learns one"),
         (dict(noise="lines"), "noise='lines'"),
         (dict(tail=-1.0), "tail=-1.0"),
     ],

@@ -155,7 +155,7 @@ class Options:
         check_choice("control", self.control, (False, True, "tail", "shuffled"))
         if self.control == "shuffled" and self.mechanism != "taste":
             raise ValueError("control='shuffled' is the control of mechanism='taste'; give that too, or control='tail'")
-        self._check_open()
+        self._check_numbers()
         check_choice("dtype", self.dtype, ("float64", "float32"))
         check_choice("target", self.target, ("observed", "all"))
         self._check_noise()
@@ -176,7 +176,7 @@ class Options:
                 f"data={self.data!r} is not a data model; use nmar.Factorization(10) or another of nmar's models"
             )
 
-    def _check_open(self) -> None:
+    def _check_numbers(self) -> None:
         """Numbers that are left open need a fit that can choose them."""
         left = ["rank='auto'"] * self.open_rank + ["factors='auto'"] * (self.factors == "auto")
         if left and self.method is not None:
