@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from nmar.prob.linkage import Free, Ignorable, Linkage, linkage
 from nmar.prob.twostage import Quadratic
 
 PRIORS = ("robust", "paper", "learned")
-MECHANISMS = ("none", "taste", "value")
+MECHANISMS = ("none", "taste", "value", "auto")
 NOISES = ("constant", "rows", "cols", "rows+cols")
 SOLVERS = ("batch", "minibatch", "entrywise")
 
@@ -71,9 +71,9 @@ def usual_tol(data: Settings) -> float:
     return 3e-5 if isinstance(data, PatternOnly) else 1e-4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
-    """Settings of a fit, checked when they are made.
+    """Settings of a fit, checked when they are made. :meth:`of` makes them and has the defaults.
 
     They are those of :class:`nmar.CCPF`, described in ``fit/parameters.py``, with ``max_iter``, ``tol``, ``patience``
     and ``max_time`` in one record, and with where the fit runs.
@@ -90,25 +90,25 @@ class Options:
         Where block tasks run. None: in threads of this process.
     """
 
-    data: Settings = field(default_factory=Factorization)
-    linkage: str | Linkage = "free"
-    factors: int | str = 10
-    control: bool | str = False
-    prior: str = "robust"
-    starts: int | str = 1
-    dtype: str = "float64"
-    backend: str = "auto"
-    n_jobs: int | None = None
-    seed: Any = 0
-    stop: StopRule = field(default_factory=StopRule)
-    solver: Any = "batch"
-    target: str = "observed"
-    propensity: Any = None
-    bounds: Any = None
-    pattern: Pattern | None = None
-    noise: str | None = None
-    tail: bool | float | None = None
-    mechanism: str | ByValue = "none"
+    data: Settings
+    linkage: str | Linkage
+    factors: int | str
+    control: bool | str
+    prior: str
+    starts: int | str
+    dtype: str
+    backend: str
+    n_jobs: int | None
+    seed: Any
+    stop: StopRule
+    solver: Any
+    target: str
+    propensity: Any
+    bounds: Any
+    pattern: Pattern | None
+    noise: str | None
+    tail: bool | float | None
+    mechanism: str | ByValue
     memory: Any = None
     executor: Any = None
 
@@ -195,6 +195,9 @@ class Options:
             check_choice("mechanism", self.mechanism, MECHANISMS)
         if self.mechanism == "none":
             return
+        if self.mechanism == "auto":
+            self._check_open()
+            return
         if self.mechanism == "taste" and not (hasattr(self.data, "rows") and hasattr(self.data, "cols")):
             raise ValueError(f"mechanism='taste' needs a data model that takes covariates; {self.data!r} takes none")
         named = self.mechanism if isinstance(self.mechanism, str) else "value"
@@ -204,6 +207,13 @@ class Options:
             raise ValueError(f"mechanism={named!r} needs solver='batch', not {self.solver!r}")
         if self.by_value is not None:
             self._check_alone()
+
+    def _check_open(self) -> None:
+        """Settings under which mechanisms can be compared."""
+        if self.method is not None:
+            raise ValueError(f"mechanism='auto' needs solver='batch', not {self.solver!r}")
+        if self.control:
+            raise ValueError(f"control={self.control!r} is a control of one model; name the mechanism, not 'auto'")
 
     def _check_alone(self) -> None:
         """Settings that say otherwise why values are missing, or what values are."""
@@ -216,6 +226,8 @@ class Options:
             )
         if self.tail:
             raise ValueError(f"tail={self.tail!r}: mechanism='value' has normal values; use tail=False")
+        if is_leveled(self.data):
+            raise ValueError("mechanism='value' needs values that are numbers; use family='gaussian', not 'levels'")
 
     def check_by_value(self, data: DataModel, link: Linkage) -> None:
         """Refuse the mechanism "value" where the model's lines cannot learn from missing cells."""
