@@ -12,7 +12,7 @@ import pytest
 
 import nmar
 from nmar.cli.errors import in_options
-from nmar.cli.main import VERBS, main, verb_parsers
+from nmar.cli.main import VERBS, main, parsers
 
 COLUMNS = ["--row", "user", "--col", "item", "--value", "stars"]
 SMALL = ["--data", "factorization:2", "--linkage", "linear", "--factors", "3", "--max-iter", "3", "--quiet"]
@@ -78,7 +78,7 @@ def test_options_from_a_file(train: Path, model: str, tmp_path: Path, capsys) ->
     ],
 )  # fmt: skip
 def test_errors_name_the_option(verb: str, python: str, said: str) -> None:
-    assert in_options(python, verb_parsers()[verb]) == said
+    assert in_options(python, parsers()[1][verb]) == said
 
 
 def test_an_error_of_the_library_names_the_option(train: Path, tmp_path: Path, capsys) -> None:
@@ -194,7 +194,7 @@ def test_completion(shell: str, capsys, tmp_path: Path) -> None:
     script = capsys.readouterr().out
     assert all(verb in script for verb in VERBS) and ("--unknown" in script or "-l unknown" in script)
     if shell == "bash" and shutil.which("bash"):
-        ask = '\nCOMP_WORDS=(nmar {}); COMP_CWORD={}; _nmar; echo "${{COMPREPLY[@]}}"\n'
+        ask = '\nCOMP_WORDS=(nmar {}); COMP_CWORD={}; _shtab_nmar; echo "${{COMPREPLY[@]}}"\n'
         asked = ask.format("re", 1) + ask.format("fit --solver m", 3) + ask.format("predict --lev", 2)
         found = subprocess.run(["bash", "-c", script + asked], capture_output=True, text=True, check=True).stdout
         assert found.splitlines() == ["recommend report", "minibatch", "--level"]

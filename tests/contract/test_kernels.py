@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from problems import BareModel, functions_of, make_view
+from problems import BareModel, functions_of, make_view, sampled
 from scipy.special import gammaln, logsumexp, psi
 
 from nmar.kernels.choose import BACKENDS, choose
@@ -129,8 +129,12 @@ def thinned_cases():
 
 
 CASES = list(every_case())
-cases = pytest.mark.parametrize("case", CASES, ids=str)
-normal_cases = pytest.mark.parametrize("case", [c for c in CASES if c.layout == "diagonal"], ids=str)
+NORMAL = [case for case in CASES if case.layout == "diagonal"]
+
+
+def some(these, share):
+    """One of each ``share`` of these cases; the others are slow."""
+    return pytest.mark.parametrize("case", sampled(these, share), ids=str)
 
 
 def crossing_of(case, size=None):
@@ -259,7 +263,7 @@ def test_every_kind_and_family_is_here():
 
 @dtypes
 @others
-@cases
+@some(CASES, 4)
 def test_expect_and_statistics_equal_the_reference(case, backend, dtype):
     block, table = block_of(case, dtype), crossing_of(case)
     kernels, reference = choose(backend), choose("reference")
@@ -275,7 +279,7 @@ def test_expect_and_statistics_equal_the_reference(case, backend, dtype):
 
 @dtypes
 @others
-@pytest.mark.parametrize("case", [case for case in CASES if case.family == "gaussian"], ids=str)
+@some([case for case in CASES if case.family == "gaussian"], 4)
 def test_moments_equal_the_reference(case, backend, dtype):
     block, table = block_of(case, dtype), crossing_of(case)
     found = choose(backend).moments(*block.views(dtype), table)
@@ -284,12 +288,10 @@ def test_moments_equal_the_reference(case, backend, dtype):
 
 
 @both
-@cases
+@some([case for case in CASES if case.layout != "allocate"], 6)  # which shares y among components before it sums
 def test_weights_of_single_cells_add_up_to_the_sums(case, backend):
     """``weigh`` gives cell by cell what ``expect`` sums."""
     block, table, kernels = block_of(case), crossing_of(case), choose(backend)
-    if case.layout == "allocate":
-        pytest.skip("an allocating model shares y among components before it sums")
     found, sums = kernels.weigh(*block.views(), table), kernels.expect(*block.views(), table)
     agree(found, sums, {"rtol": 1e-12, "atol": 1e-13}, sums=False)
     linear, quadratic = found.cellwise[:2]
@@ -305,7 +307,7 @@ def test_weights_of_single_cells_add_up_to_the_sums(case, backend):
 
 
 @both
-@cases
+@some(CASES, 6)
 def test_q_sums_to_one_and_vectors_count_the_cells(case, backend):
     block, table = block_of(case), crossing_of(case)
     found = choose(backend).expect(*block.views(), table)
@@ -316,13 +318,7 @@ def test_q_sums_to_one_and_vectors_count_the_cells(case, backend):
         np.testing.assert_allclose(by_value.sum(axis=1), cells_of_value, rtol=1e-12, atol=1e-14)
     if table.kind == KNOWN:
         np.testing.assert_allclose(vectors[0], np.bincount(block.lines.group, minlength=3), rtol=1e-15)
-
-
-@both
-@cases
-def test_lines_without_cells_receive_nothing(case, backend):
-    found = choose(backend).expect(*block_of(case).views(), crossing_of(case))
-    for empty in (1, LINES - 1):
+    for empty in (1, LINES - 1):  # lines without cells receive nothing
         for part in (found.pattern, found.linear, found.quadratic):
             assert not part[empty].any()
 
@@ -340,7 +336,7 @@ def test_block_without_cells(backend):
 
 
 @both
-@cases
+@some(CASES, 6)
 def test_blocks_of_lines_concatenate_to_the_whole(case, backend):
     block, table, kernels = block_of(case), crossing_of(case), choose(backend)
     whole = kernels.expect(*block.views(), table)
@@ -406,18 +402,17 @@ def test_rates_that_underflow_keep_their_logarithm(case, backend, dtype):
 
 @others
 @pytest.mark.parametrize("separate", [False, True])
-@pytest.mark.parametrize("level", [2.0, 0.0, -5.0, -10.0, -60.0, -120.0, -200.0, -1000.0])
 @pytest.mark.parametrize("name", ["parity", "parity-falling", "parity-thin1.5"])
-def test_parity_at_every_rate_and_for_outliers(name, level, separate, backend):
+def test_parity_at_every_rate_and_for_outliers(name, separate, backend):
     """Odd counts weigh sinh s, even ones cosh s − 1, whatever s is and however far apart their densities are."""
     case = Case("gaussian", name, separate=separate)
-    block = block_of(case)
+    block, table = block_of(case), crossing_of(case)
     values = block.lines.values * np.exp(np.linspace(0.0, 5.0, len(block.lines.values)))  # up to hundreds of σ
-    mine = block.mine.changed(logs=block.mine.logs + level)
-    outlying = Block(block.lines._replace(values=values), mine, block.theirs)
-    table = crossing_of(case)
-    found, expected = (choose(b).expect(*outlying.views(), table) for b in (backend, "reference"))
-    agree(found, expected, {"rtol": 1e-11, "atol": 1e-12})
+    for level in (2.0, 0.0, -5.0, -10.0, -60.0, -120.0, -200.0, -1000.0):
+        mine = block.mine.changed(logs=block.mine.logs + level)
+        outlying = Block(block.lines._replace(values=values), mine, block.theirs)
+        found, expected = (choose(b).expect(*outlying.views(), table) for b in (backend, "reference"))
+        agree(found, expected, {"rtol": 1e-11, "atol": 1e-12})
 
 
 @dtypes
@@ -547,7 +542,7 @@ def diagonal_prior():
 
 @dtypes
 @others
-@normal_cases
+@some(NORMAL, 3)
 def test_descend_equals_the_reference(case, backend, dtype):
     block, table = block_of(case, dtype), crossing_of(case)
     tolerance = tolerance_of(table, dtype)
@@ -575,7 +570,7 @@ def test_descend_moves_the_same_whether_statistics_follow_or_not(backend):
 
 
 @both
-@normal_cases
+@some(NORMAL, 3)
 def test_descend_sees_the_same_cells_as_expect(case, backend):
     block, table = block_of(case), crossing_of(case)
     found, (mean, variance, _) = choose(backend).descend(*block.views(), table, diagonal_prior(), 2)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from nmar.data import datasets, load, movielens
+from nmar.data.datasets import reading
 from nmar.data.datasets.registry import SOURCES
 
 
@@ -381,7 +382,7 @@ def test_a_file_with_another_checksum_is_refused(tmp_path):
 
 def test_terms_are_said_once(tmp_path, caplog):
     (tmp_path / "jester_ratings.dat").write_text("1\t\t5\t\t0.219\n")
-    datasets._tell_terms.cache_clear()
+    reading.tell_terms.cache_clear()
     with caplog.at_level(logging.WARNING, "nmar"):
         datasets.jester(path=tmp_path)
         datasets.jester(path=tmp_path)

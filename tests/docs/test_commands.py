@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nmar
-from nmar.cli.main import main, parser
+from nmar.cli.main import main, parsers
 from nmar.data import datasets
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ PAGES = [page for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_of_a_page_are_understood(page: Path) -> None:
     for command in commands(page):
-        parser().parse_args(command)
+        parsers()[0].parse_args(command)
 
 
 @pytest.mark.slow

@@ -136,7 +136,7 @@ def test_a_fit_that_is_asked_for_no_search_is_one_run(link, monkeypatch):
 
 def test_the_progress_bar_is_told_of_every_sweep(monkeypatch):
     made, told = counting(monkeypatch), []
-    options = Options(SETTINGS["full"], "free", 3, starts="auto", stop=StopRule(max_iter=2))
+    options = Options.of(data=SETTINGS["full"], linkage="free", factors=3, starts="auto", max_iter=2, random_state=0)
     fitted = train(cells_of(SETTINGS["full"]), options, watch=lambda trace, *_: told.append(trace.seconds[-1]))
     assert len(told) == len(made) == 10
     assert fitted.trace.seconds[0] >= fitted.trace.before >= sum(told[k] for k in (1, 3, 5, 7))  # each run's last

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from problems import mostly_slow
+from problems import sampled
 from sklearn.linear_model import LinearRegression
 
 import nmar
@@ -81,7 +81,7 @@ def agree(moved, model, a, b, values, dispersion_power=2.0):
         same(moved.linkage_.shift_width / a, model.linkage_.shift_width)
 
 
-@pytest.mark.parametrize(("a", "b"), mostly_slow(UNITS, 3))
+@pytest.mark.parametrize(("a", "b"), sampled(UNITS, 3))
 @pytest.mark.parametrize("link", LINKAGES)
 @pytest.mark.parametrize("model", MODELS)
 def test_units_of_a_gaussian(model, link, a, b):

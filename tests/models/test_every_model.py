@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from problems import CONSTANTS, mostly_slow
+from problems import CONSTANTS, sampled
 from scipy.special import gammaln
 
 import nmar
@@ -76,7 +76,7 @@ def problem(model, link="linear", control=False, seed=0):
     return begin(cells, data.build(cells), found, Pattern(2), control=control, seed=seed)
 
 
-@pytest.mark.parametrize(("model", "link", "control"), mostly_slow(CASES, 3))
+@pytest.mark.parametrize(("model", "link", "control"), sampled(CASES, 3))
 def test_the_bound_never_falls(model, link, control):
     """Half sweep by half sweep, each with its M-step; 1e-9 relative."""
     case = problem(model, link, control)

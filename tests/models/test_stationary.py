@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 import updates
-from problems import LEARNED, LEARNED_MEAN, MODELS, THIN_PAIRS, THINNED, advanced, every, problem, small_cells
+from problems import LEARNED, LEARNED_MEAN, MODELS, THIN_PAIRS, THINNED, advanced, every, problem, sampled, small_cells
 from updates import Objective, stages
 
 COUNTS = 60
@@ -47,12 +47,32 @@ def flat(slopes, tolerance=FLAT):
     return np.all(np.abs(slopes) < tolerance)
 
 
+def own_slopes(model, objective, state, axis):
+    """Slopes of the bound in a data model's own parameters, by name.
+
+    A diagonal model takes as many steps of conjugate gradients as there are coordinates, and more, and so reaches the
+    optimum too.
+    """
+    if model == "poisson":
+        after = {"lines": updates.lines_slopes(objective, state["lines"], axis)}
+        return {**after, "scale": updates.scale_slopes(objective, state["data"], axis)}
+    after = {"mean": updates.mean_slopes(objective, state["data"], axis)}
+    return {**after, "spread": updates.spread_slopes(objective, state["data"], axis)}
+
+
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize(("model", "link", "control"), [c for c in CASES if "plain" not in c[0] or c in PARTS])
-def test_pattern_update_is_stationary(model, link, control, axis):
+@pytest.mark.parametrize(("model", "link", "control"), sampled(CASES, 3))
+def test_every_update_is_stationary(model, link, control, axis):
     _, objective, after = around(model, link, control, axis)
-    assert flat(updates.weights_slopes(objective, after["weights"], axis))
-    assert flat(updates.activity_slopes(objective, after["activity"], axis))
+    assert flat(updates.weights_slopes(objective, after["weights"], axis)), "weights"
+    assert flat(updates.activity_slopes(objective, after["activity"], axis)), "activity"
+    for name, slopes in own_slopes(model, objective, after, axis).items():
+        assert flat(slopes), (name, slopes)
+    mean_linkage = after["start"].shared.linkage.mean is not None
+    for name, slopes in updates.shared_slopes(objective, after["linkage"]).items():
+        assert flat(slopes, FLAT_MEAN if mean_linkage else FLAT), (name, slopes)
+    if control:
+        assert abs(updates.rate_slope(objective, after["rate"])) < FLAT
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -65,42 +85,6 @@ def test_pattern_update_is_stationary_with_hidden_cells(link, control, axis):
     assert objective.hidden
     assert flat(updates.weights_slopes(objective, after["weights"], axis))
     assert flat(updates.activity_slopes(objective, after["activity"], axis))
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize(("model", "link", "control"), [c for c in CASES if c[0].startswith("full")])
-def test_full_normal_update_is_stationary(model, link, control, axis):
-    _, objective, after = around(model, link, control, axis)
-    assert flat(updates.mean_slopes(objective, after["data"], axis))
-    assert flat(updates.spread_slopes(objective, after["data"], axis))
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize(("model", "link"), [c[:2] for c in CASES if c[0].startswith("diagonal")])
-def test_diagonal_update_is_stationary(model, link, axis):
-    """As many steps of conjugate gradients as there are coordinates reach the optimum, and here there are more."""
-    _, objective, after = around(model, link, False, axis)
-    assert flat(updates.mean_slopes(objective, after["data"], axis))
-    assert flat(updates.spread_slopes(objective, after["data"], axis))
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize(("link", "control"), [c[1:] for c in CASES if c[0] == "poisson"])
-def test_poisson_product_update_is_stationary(link, control, axis):
-    _, objective, after = around("poisson", link, control, axis)
-    assert flat(updates.lines_slopes(objective, after["lines"], axis))
-    assert flat(updates.scale_slopes(objective, after["data"], axis))
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize(("model", "link", "control"), CASES)
-def test_shared_parameters_are_stationary(model, link, control, axis):
-    _, objective, after = around(model, link, control, axis)
-    mean_linkage = after["start"].shared.linkage.mean is not None
-    for name, slopes in updates.shared_slopes(objective, after["linkage"]).items():
-        assert flat(slopes, FLAT_MEAN if mean_linkage else FLAT), (name, slopes)
-    if control:
-        assert abs(updates.rate_slope(objective, after["rate"])) < FLAT
 
 
 @pytest.mark.parametrize("axis", [0, 1])

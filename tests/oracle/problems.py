@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -28,9 +30,19 @@ SHIFT = (0.0, 0.4, -0.3, 0.2)
 SCALE = (1.0, 0.8, 1.3, 1.1)
 
 
-def mostly_slow(cases, quick):
-    """The cases of a wide table as parameters: every ``quick``-th is run by the test command, the others are slow."""
-    return [pytest.param(*one, marks=() if k % quick == 0 else pytest.mark.slow) for k, one in enumerate(cases)]
+def sampled(cases, share):
+    """The cases of a wide table as parameters: one of each ``share`` neighbours, drawn by seed, others are slow.
+
+    The seed is NMAR_TEST_SAMPLE, by default the day (tests/conftest.py), so that in time every case has been run by the
+    test command; `python -m pytest -m slow` runs the others of this seed.
+    """
+    cases, drawn = list(cases), random.Random(os.environ["NMAR_TEST_SAMPLE"])
+    chosen = {start + drawn.randrange(share) for start in range(0, len(cases), share)}
+    slow = [() if k in chosen else pytest.mark.slow for k in range(len(cases))]
+    return [
+        pytest.param(*(one if isinstance(one, tuple) else (one,)), marks=marks)
+        for one, marks in zip(cases, slow, strict=True)
+    ]
 
 
 CONSTANTS = {

@@ -14,6 +14,7 @@ from problems import (
     advanced,
     every,
     problem,
+    sampled,
     small_cells,
 )
 
@@ -39,7 +40,7 @@ def bounds_of(started, state, backend="numba"):
 
 
 @pytest.mark.parametrize("control", [False, True], ids=["coupled", "control"])
-@pytest.mark.parametrize(("model", "link"), PAIRS)
+@pytest.mark.parametrize(("model", "link"), sampled(PAIRS, 3))
 def test_bound_equals_enumeration(model, link, control):
     linkage = {**FIXED, **FIXED_MEAN}[link]
     started = problem(model, linkage, control=control, seed=3)
@@ -50,7 +51,7 @@ def test_bound_equals_enumeration(model, link, control):
     assert oracle.held_bound(started.law, state, started.observed.cells, held) == pytest.approx(exact, rel=EXACT)
 
 
-@pytest.mark.parametrize(("model", "link"), every(LEARNED, LEARNED_MEAN))
+@pytest.mark.parametrize(("model", "link"), sampled(every(LEARNED, LEARNED_MEAN), 3))
 def test_bound_counts_the_priors_of_learned_linkages(model, link):
     started = problem(model, {**LEARNED, **LEARNED_MEAN}[link], small_cells(MODELS[model].family, (2, 2)), seed=1)
     state = advanced(started, 3)

@@ -262,12 +262,6 @@ def test_natural_is_the_inverse_of_the_mean(name):
         assert law.natural(float(law.mean(theta, 1.0))) == pytest.approx(theta, rel=1e-12)
 
 
-@every_family
-def test_domain(name):
-    law = family(name)
-    assert law.in_domain([-1.0, 1.0]).tolist() == [True, law.domain[1] > 1]
-
-
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [

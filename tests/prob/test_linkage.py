@@ -76,11 +76,11 @@ def test_tables_start_at_one_and_stay_inside_the_limits(link):
 
 
 @every_linkage
-@pytest.mark.parametrize("rate", [1e-8, 1e-4, 0.1, 1.0, 5.0, 50.0])
-def test_expected_is_the_mean_over_observed_counts(link, rate):
+def test_expected_is_the_mean_over_observed_counts(link):
     counts = np.arange(1.0, 900)
-    brute = np.exp(log_observed_law(counts, rate, link.events)) @ link.table(counts.size)
-    assert link.expected(rate) == pytest.approx(brute, rel=2e-13 if link.events == 1.0 else 2e-12)
+    for rate in (1e-8, 1e-4, 0.1, 1.0, 5.0, 50.0):
+        brute = np.exp(log_observed_law(counts, rate, link.events)) @ link.table(counts.size)
+        assert link.expected(rate) == pytest.approx(brute, rel=2e-13 if link.events == 1.0 else 2e-12)
     assert link.expected(np.full((2, 1), rate)).shape == (2, 1)
 
 

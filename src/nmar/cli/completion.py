@@ -13,21 +13,6 @@ EXAMPLE = """\
   nmar completion fish > ~/.config/fish/completions/nmar.fish
 """
 
-BASH = """\
-_nmar() {{
-  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} options=""
-  if [ "$COMP_CWORD" -eq 1 ]; then COMPREPLY=($(compgen -W "{verbs}" -- "$word")); return; fi
-  case "${{COMP_WORDS[1]}} $before" in
-{choices}
-  esac
-  case "${{COMP_WORDS[1]}}" in
-{options}
-  esac
-  if [[ "$word" == -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$word"));
-  else COMPREPLY=($(compgen -f -- "$word")); fi
-}}
-complete -o filenames -F _nmar nmar"""
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
@@ -35,40 +20,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print."""
-    from nmar.cli.main import verb_parsers
+    """Print what shtab makes of the command line."""
+    try:
+        import shtab
+    except ImportError:
+        raise ImportError("nmar completion needs shtab: pip install 'nmar[completion]'") from None
+    from nmar.cli.main import parsers
 
-    out({"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell](verb_parsers()))
+    out(shtab.complete(parsers()[0], args.shell))
     return 0
-
-
-def _options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    return [one for one in parser._actions if one.option_strings]
-
-
-def _bash(verbs: dict[str, argparse.ArgumentParser]) -> str:
-    choices, options = [], []
-    for verb, parser in verbs.items():
-        flags = [flag for one in _options(parser) for flag in one.option_strings]
-        options.append(f'    {verb}) options="{" ".join(flags)}";;')
-        for one in _options(parser):
-            if one.choices:
-                cases = "|".join(f'"{verb} {flag}"' for flag in one.option_strings)
-                words = " ".join(map(str, one.choices))
-                choices.append(f'    {cases}) COMPREPLY=($(compgen -W "{words}" -- "$word")); return;;')
-    return BASH.format(verbs=" ".join(verbs), choices="\n".join(choices), options="\n".join(options))
-
-
-def _zsh(verbs: dict[str, argparse.ArgumentParser]) -> str:
-    """That of bash, which zsh can run."""
-    return f"#compdef nmar\nautoload -U +X bashcompinit && bashcompinit\n{_bash(verbs)}"
-
-
-def _fish(verbs: dict[str, argparse.ArgumentParser]) -> str:
-    lines = [f"complete -c nmar -n __fish_use_subcommand -f -a '{' '.join(verbs)}'"]
-    for verb, parser in verbs.items():
-        for one in _options(parser):
-            names = [f"-l {f[2:]}" if f.startswith("--") else f"-s {f[1:]}" for f in one.option_strings]
-            words = f" -x -a '{' '.join(map(str, one.choices))}'" if one.choices else ""
-            lines.append(f"complete -c nmar -n '__fish_seen_subcommand_from {verb}' {' '.join(names)}{words}")
-    return "\n".join(lines)

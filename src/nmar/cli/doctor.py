@@ -71,19 +71,18 @@ def _cache() -> str:
 
 def _check() -> int:
     """A tiny fit with the compiled kernels and with their definition in NumPy; the bounds must agree."""
-    from nmar.fit.loop.stop import StopRule
     from nmar.fit.options import Options
     from nmar.fit.simulate import simulate
     from nmar.fit.train import train
     from nmar.models.settings import Factorization
 
     cells, _ = simulate((30, 20), Factorization(2), density=0.3, seed=0)
+    settings = {"data": Factorization(2), "linkage": "linear", "factors": 3, "n_jobs": 1, "random_state": 0}
+    settings |= {"max_iter": 3, "tol": 0.0}
     bounds, seconds = {}, {}
     for backend in ("numba", "reference"):
         began = perf_counter()
-        rule = StopRule(max_iter=3, tol=0.0)
-        options = Options(Factorization(2), "linear", 3, backend=backend, n_jobs=1, seed=0, stop=rule)
-        bounds[backend] = train(cells, options).trace.bound[-1]
+        bounds[backend] = train(cells, Options.of(backend=backend, **settings)).trace.bound[-1]
         seconds[backend] = perf_counter() - began
     off = abs(bounds["numba"] - bounds["reference"]) / abs(bounds["reference"])
     well = off < 1e-8

@@ -41,17 +41,7 @@ Learning from data that are not missing at random.
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
-    return _parsers()[0]
-
-
-def verb_parsers() -> dict[str, argparse.ArgumentParser]:
-    """The parser of each verb."""
-    return _parsers()[1]
-
-
-def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """The whole command line, and the parser of each verb."""
     top = argparse.ArgumentParser(
         prog="nmar",
@@ -83,7 +73,7 @@ def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentPars
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status: the verb's, 2 after an error, 130 after Ctrl-C, 143 after SIGTERM."""
-    top, verbs = _parsers()
+    top, verbs = parsers()
     try:
         args = top.parse_args(with_config(sys.argv[1:] if argv is None else argv, verbs))
     except SystemExit as stop:  # argparse has said why

@@ -182,14 +182,18 @@ def change(old: Side, new: Side, axis: int, law: Law, shared: Shared) -> Array:
     learned = law.pattern_of(shared, axis).learned
     pairs = [(learned(p.pattern.weights.mean), law.data.features(p.data, axis, shared.data).first) for p in (old, new)]
     shown = [[weights, first, *_own_numbers(side)] for (weights, first), side in zip(pairs, (old, new), strict=True)]
-    found = [np.sum(np.abs(b - a), axis=1) / (np.sum(np.abs(b), axis=1) + 1e-300) for a, b in zip(*shown, strict=True)]
+    found = [_of_each_line(np.abs(b - a)) / (_of_each_line(np.abs(b)) + 1e-300) for a, b in zip(*shown, strict=True)]
     return reduce(np.maximum, found)
 
 
+def _of_each_line(array: Array) -> Array:
+    """Sums over all axes but that of the lines."""
+    return np.sum(array, axis=tuple(range(1, array.ndim)))
+
+
 def _own_numbers(side: Side) -> list[Array]:
-    """Noise levels of the lines, and what a reader keeps of them, each (lines, numbers)."""
-    levels = [] if side.noise is None else [side.noise.mean]
-    return [array.reshape(len(array), -1) for array in (*levels, *arrays_of(side.reading))]
+    """Noise levels of the lines, and what a reader keeps of them."""
+    return [*([] if side.noise is None else [side.noise.mean]), *arrays_of(side.reading)]
 
 
 def loadings(posterior: Posterior, axis: int = 0) -> Array:

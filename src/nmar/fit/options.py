@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,9 +71,9 @@ def usual_tol(data: Settings) -> float:
     return 3e-5 if isinstance(data, PatternOnly) else 1e-4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
-    """Settings of a fit, checked when they are made.
+    """Settings of a fit, checked when they are made. :meth:`of` makes them and has the defaults.
 
     They are those of :class:`nmar.CCPF`, described in ``fit/parameters.py``, with ``max_iter``, ``tol``, ``patience``
     and ``max_time`` in one record, and with where the fit runs.
@@ -90,25 +90,25 @@ class Options:
         Where block tasks run. None: in threads of this process.
     """
 
-    data: Settings = field(default_factory=Factorization)
-    linkage: str | Linkage = "free"
-    factors: int | str = 10
-    control: bool | str = False
-    prior: str = "robust"
-    starts: int | str = 1
-    dtype: str = "float64"
-    backend: str = "auto"
-    n_jobs: int | None = None
-    seed: Any = 0
-    stop: StopRule = field(default_factory=StopRule)
-    solver: Any = "batch"
-    target: str = "observed"
-    propensity: Any = None
-    bounds: Any = None
-    pattern: Pattern | None = None
-    noise: str | None = None
-    tail: bool | float | None = None
-    mechanism: str | ByValue = "none"
+    data: Settings
+    linkage: str | Linkage
+    factors: int | str
+    control: bool | str
+    prior: str
+    starts: int | str
+    dtype: str
+    backend: str
+    n_jobs: int | None
+    seed: Any
+    stop: StopRule
+    solver: Any
+    target: str
+    propensity: Any
+    bounds: Any
+    pattern: Pattern | None
+    noise: str | None
+    tail: bool | float | None
+    mechanism: str | ByValue
     memory: Any = None
     executor: Any = None
 

@@ -32,8 +32,7 @@ Array = NDArray[Any]  # of lines: an array of the backend (prob/arrays.py)
 Room = Callable[[tuple[int, ...], Any], Array]  # where memory comes from: an uninitialised array of a shape and a type
 View = Any  # a side as a backend's loops read it, in whatever layout they like
 
-FORMS = ("location", "natural", "none")  # of a cell's statistics, see CellLaw; none: cells have no values
-LOCATION, NATURAL, NO_VALUES = range(3)
+LOCATION, NATURAL, NO_VALUES = range(3)  # forms of a cell's statistics, see CellLaw
 EMPTY_INT = np.empty(0, np.int32)
 EMPTY_FLOAT = np.empty(0, np.float64)
 NO_FUNCTIONS = np.empty((0, 0), np.float64)

