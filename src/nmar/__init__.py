@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names are i
     from nmar.evaluate.compare import compare as compare
     from nmar.evaluate.missingness import missingness_test as missingness_test
     from nmar.evaluate.pooling import pool as pool
+    from nmar.evaluate.why import why_missing as why_missing
     from nmar.fit.checkpoint import register as register
     from nmar.fit.simulate import simulate as simulate
     from nmar.fit.solvers.entrywise import Entrywise as Entrywise
@@ -85,6 +86,7 @@ _PUBLIC = {
     "compare": "nmar.evaluate.compare",
     "missingness_test": "nmar.evaluate.missingness",
     "pool": "nmar.evaluate.pooling",
+    "why_missing": "nmar.evaluate.why",
     "metrics": "nmar.evaluate",
     "plot": "nmar.report",
     "datasets": "nmar.data",

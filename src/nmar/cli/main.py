@@ -26,6 +26,7 @@ VERBS = (
     "transform",
     "recommend",
     "test",
+    "why",
     "simulate",
     "report",
     "convert",

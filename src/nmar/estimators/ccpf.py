@@ -28,6 +28,7 @@ from nmar.estimators.ranking import Ranking
 from nmar.estimators.shown import Shown
 from nmar.estimators.stored import Stored, restore
 from nmar.estimators.where import Where
+from nmar.evaluate.why import with_chosen_mechanism
 from nmar.fit.checkpoint import checkpoint as open_checkpoint
 from nmar.fit.foldin import fold_in, loadings
 from nmar.fit.grow import go_on
@@ -35,7 +36,7 @@ from nmar.fit.loop.callbacks import Callback, Control
 from nmar.fit.options import Options
 from nmar.fit.parameters import PARAMETERS
 from nmar.fit.progress import progress
-from nmar.fit.result import Fitted, Interrupted
+from nmar.fit.result import Choice, Fitted, Interrupted
 from nmar.fit.solvers.entrywise import Entrywise
 from nmar.fit.solvers.schedule import Minibatch, is_stream
 from nmar.fit.stream import train_stream
@@ -124,11 +125,12 @@ class CCPF(
         Whether values have a Student tail instead of a normal one. A number gives its degrees of freedom, True learns
         them. A tail needs ``linkage="ignorable"``. None is True where a tail is possible and ``noise`` is not
         "constant".
-    mechanism : {"none", "taste", "value"} or ByValue, default="none"
+    mechanism : {"none", "taste", "value", "auto"} or ByValue, default="none"
         Why values are missing. "none" is because of their rows and columns. With "taste" a pattern is fitted first, and
         its weights, which describe what rows and columns choose, are covariates of the values' factors and biases
         (Gaussian factorization, effects and mixtures). With "value" the value itself decides whether it is observed,
-        and the fit learns from missing cells too (Gaussian factorization and effects).
+        and the fit learns from missing cells too (Gaussian factorization and effects). "auto" chooses by held-out
+        cells, observed and missing ones (``choices_``); "value" only where it gains more than two standard errors.
     target : {"observed", "all"}, default="observed"
         Which cells predictions are about. "observed" is values given that they are observed. "all" is values of all
         cells, whether anybody chose to observe them or not; training cells are then weighted by the inverse of their
@@ -222,7 +224,7 @@ class CCPF(
         patience: int = 10,
         noise: Literal["rows+cols", "rows", "cols", "constant"] | None = None,
         tail: bool | float | None = None,
-        mechanism: Literal["none", "taste", "value"] | ByValue = "none",
+        mechanism: Literal["none", "taste", "value", "auto"] | ByValue = "none",
         target: Literal["observed", "all"] = "observed",
         propensity: Any = None,
         bounds: Bounds = None,
@@ -370,6 +372,10 @@ class CCPF(
             self._check_warm(options, judging, checkpoint, callbacks)
             return self._go_on(given, options, () if away is None else (away,), on_interrupt)
         parts = tuple(part for part in (judging, away) if part is not None)
+        tried: tuple[Choice, ...] = ()
+        if options.mechanism == "auto":
+            where.check_here("mechanism='auto'", memory)
+            options, tried = with_chosen_mechanism(given, options, parts)
         with where.prepared(given) as (there, cells):
             kept = open_checkpoint(checkpoint, every, resume, options, cells, judging, away)
             lasting = cells if there is where else given  # files of a temporary folder are gone afterwards
@@ -378,7 +384,8 @@ class CCPF(
                 progress(self.verbose, options.stop.max_iter) as watch,
                 there.running(cells, self.n_jobs) as place,
             ):
-                keep(train(cells, replace(options, executor=place), judging, away, watch, control, kept))
+                fitted = train(cells, replace(options, executor=place), judging, away, watch, control, kept)
+                keep(replace(fitted, choices=tried + fitted.choices))
         if self.stop_reason_ == "max_iter" and options.stop.tol > 0.0 and options.method is None:
             warnings.warn(
                 f"the bound still rose by more than tol={options.stop.tol:g} of itself after max_iter="
@@ -515,7 +522,7 @@ class CCPF(
         Returns
         -------
         CCPF
-            A model whose rows (or columns) are the new ones. Each is iterated until it has converged by itself, so it
+            A model whose rows (or columns) are the new ones. Each is iterated until it has converged, and
             does not depend on which others are folded in. A line without cells has the prior, with its wide intervals.
 
         Examples
@@ -604,8 +611,8 @@ def load(path: str | os.PathLike[str], trusted: Sequence[str] = ()) -> CCPF:
         File of the model.
     trusted : sequence of str, default=()
         Names of types, such as ``["sklearn.tree._tree.Tree"]``, that a scikit-learn estimator in the file
-        (:class:`nmar.Regressor`) may be made of, beside those that skops trusts by itself. A file that needs others is
-        refused with their names: list them if you know who made it.
+        (:class:`nmar.Regressor`) may be made of, beside those that skops trusts. A file that needs others is
+        refused with their names. List them if you trust the source of the file.
 
     Returns
     -------

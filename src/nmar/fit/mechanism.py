@@ -7,10 +7,11 @@ from dataclasses import replace
 from nmar.fit.job import Job
 from nmar.fit.loop.run import Progress, run
 from nmar.fit.loop.stop import StopRule
-from nmar.fit.problem import Problem
-from nmar.models.mechanism import Mechanism
+from nmar.fit.problem import Problem, whole_seed
+from nmar.models.mechanism import Draw, Mechanism
 from nmar.models.state import State
 
+ENUMERATED = 30_000_000  # cells of a table whose missing ones are all read; of larger ones they are drawn
 WARM = 15  # sweeps before missing cells are looked at: their values are not known before those of observed ones
 
 
@@ -27,7 +28,8 @@ def with_mechanism(job: Job, problem: Problem, state: State) -> State:
     away = 0 if job.hidden is None else job.hidden.n_observed
     if job.cells.n_observed + away == rows * cols:
         raise ValueError("mechanism='value' learns from missing cells, and all cells are observed or hidden")
-    mechanism = Mechanism.start(job.cells.n_observed / (rows * cols - away), given.slope)
+    draw = Draw(whole_seed(job.options.seed)) if rows * cols > ENUMERATED else None
+    mechanism = Mechanism.start(job.cells.n_observed / (rows * cols - away), given, draw)
     if mechanism.moves_values:
         rule = StopRule(max_iter=min(WARM, job.options.stop.max_iter), tol=0.0, max_time=job.seconds_left)
         context = job.context(problem.law, problem.observed)

@@ -28,7 +28,7 @@ from nmar.prob.linkage import Free, Ignorable, Linkage, linkage
 from nmar.prob.twostage import Quadratic
 
 PRIORS = ("robust", "paper", "learned")
-MECHANISMS = ("none", "taste", "value")
+MECHANISMS = ("none", "taste", "value", "auto")
 NOISES = ("constant", "rows", "cols", "rows+cols")
 SOLVERS = ("batch", "minibatch", "entrywise")
 
@@ -195,6 +195,9 @@ class Options:
             check_choice("mechanism", self.mechanism, MECHANISMS)
         if self.mechanism == "none":
             return
+        if self.mechanism == "auto":
+            self._check_open()
+            return
         if self.mechanism == "taste" and not (hasattr(self.data, "rows") and hasattr(self.data, "cols")):
             raise ValueError(f"mechanism='taste' needs a data model that takes covariates; {self.data!r} takes none")
         named = self.mechanism if isinstance(self.mechanism, str) else "value"
@@ -204,6 +207,13 @@ class Options:
             raise ValueError(f"mechanism={named!r} needs solver='batch', not {self.solver!r}")
         if self.by_value is not None:
             self._check_alone()
+
+    def _check_open(self) -> None:
+        """Settings under which mechanisms can be compared."""
+        if self.method is not None:
+            raise ValueError(f"mechanism='auto' needs solver='batch', not {self.solver!r}")
+        if self.control:
+            raise ValueError(f"control={self.control!r} is a control of one model; name the mechanism, not 'auto'")
 
     def _check_alone(self) -> None:
         """Settings that say otherwise why values are missing, or what values are."""
@@ -216,6 +226,8 @@ class Options:
             )
         if self.tail:
             raise ValueError(f"tail={self.tail!r}: mechanism='value' has normal values; use tail=False")
+        if is_leveled(self.data):
+            raise ValueError("mechanism='value' needs values that are numbers; use family='gaussian', not 'levels'")
 
     def check_by_value(self, data: DataModel, link: Linkage) -> None:
         """Refuse the mechanism "value" where the model's lines cannot learn from missing cells."""

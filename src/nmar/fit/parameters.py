@@ -235,12 +235,14 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "mechanism",
             "none",
-            '{"none", "taste", "value"} or ByValue, default="none"',
+            '{"none", "taste", "value", "auto"} or ByValue, default="none"',
             'Why values are missing. "none" is because of their rows and columns. With "taste" a pattern is fitted '
             "first, and its weights, which describe what rows and columns choose, are covariates of the values' "
             'factors and biases (Gaussian factorization, effects and mixtures). With "value" the value itself decides '
-            "whether it is observed, and the fit learns from missing cells too (Gaussian factorization and effects).",
-            choices=("none", "taste", "value"),
+            "whether it is observed, and the fit learns from missing cells too (Gaussian factorization and effects). "
+            '"auto" chooses by held-out cells, observed and missing ones (``choices_``); "value" only where it gains '
+            "more than two standard errors.",
+            choices=("none", "taste", "value", "auto"),
         ),
         Parameter(
             "target",

@@ -64,6 +64,10 @@ class HalfSweep:
         What a reader keeps of the other side's lines, or None.
     their_detection : Detection or None
         Effects of the other side's lines on being observed, or None where values do not decide.
+    their_weights : ndarray or None
+        E[v] of the other side, where the pattern's rate is part of that of the mechanism.
+    their_counts : ndarray or None
+        Observed cells of the other side's lines, where missing cells are drawn.
     """
 
     axis: int
@@ -77,6 +81,8 @@ class HalfSweep:
     their_noise: Levels | None = None
     their_reading: Any = None
     their_detection: Detection | None = None
+    their_weights: Array | None = None
+    their_counts: Array | None = None
 
 
 class BlockInput(NamedTuple):
@@ -87,6 +93,7 @@ class BlockInput(NamedTuple):
     side: Side  # its lines as they are
     scaling: Scaling
     out: Side | None  # where new lines may be written; None: to new arrays
+    start: int = 0  # number of its first line
 
 
 class BlockResult(NamedTuple):
@@ -184,7 +191,9 @@ def _exposed(half: HalfSweep, block: BlockInput, side: Side) -> Exposed:
     theirs = np.ones(len(first)) if half.their_noise is None else half.their_noise.mean
     assert side.detection is not None and half.their_detection is not None
     sides = (mine.first, mine.second, precision, side.detection, first, second, theirs, half.their_detection.mean)
-    return Exposed(half.axis, block.cells, block.hidden, *sides)
+    weights = None if half.their_weights is None else side.pattern.weights.mean
+    more = (weights, half.their_weights, half.their_counts, block.start)
+    return Exposed(half.axis, block.cells, block.hidden, *sides, *more)
 
 
 def _unseen(half: HalfSweep, block: BlockInput) -> Unseen:

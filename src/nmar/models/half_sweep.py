@@ -106,9 +106,13 @@ def _common(axis: int, state: State, context: Context, learns: bool, theirs: Vie
     if lines_differ(law, shared.linkage, observed.hidden):
         means = expected_weights(other.pattern, 1 - axis, context)
     at, levels = exposure(axis, state), Levels.of(other.noise)
-    return HalfSweep(
-        axis, law, shared, context.kernels, theirs, tables, at, means, levels, other.reading, other.detection
-    )
+    weights = counts = None
+    if shared.mechanism is not None and shared.mechanism.with_pattern:
+        weights = other.pattern.weights.mean
+    if shared.mechanism is not None and shared.mechanism.draw is not None:
+        counts = np.diff(observed.cells.by(1 - axis).indptr)
+    known = (other.reading, other.detection, weights, counts)
+    return HalfSweep(axis, law, shared, context.kernels, theirs, tables, at, means, levels, *known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +158,7 @@ class HalfSweepInput:
             self.side.take(lines),
             self.scaling.of_block(lines),
             None if self.out is None else self.out.take(lines),
+            block[0],
         )
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.kernels.spec import Array, Kernels, Lines
+from nmar.models.missing_cells import AllMissing, SomeMissing, drawn_missing
 from nmar.prob.detection import FEWEST, Missing, seen
 from nmar.prob.pieces import pieces
 
@@ -38,14 +39,18 @@ class ByValue:
     slope : float or None, default None
         Γ: by how much the log rate of being seen rises with a value, for each standard deviation of the observed
         values. None: learned.
+    pattern : bool, default False
+        Whether the factors of the pattern say, beside rows and columns, which cells are seen: their log rate is added
+        to that of the mechanism.
 
     Examples
     --------
     >>> ByValue(0.5)
-    ByValue(slope=0.5)
+    ByValue(slope=0.5, pattern=False)
     """
 
     slope: float | None = None
+    pattern: bool = False
 
     def __post_init__(self) -> None:
         if self.slope is not None and not np.isfinite(self.slope):
@@ -71,6 +76,26 @@ class Detection:
 
 
 @dataclass(frozen=True)
+class Draw:
+    """Which missing cells are read, where there are too many to read all.
+
+    Attributes
+    ----------
+    seed : int
+        Seed of the fit's draws.
+    number : int
+        How many draws went before; each half sweep has its own.
+    """
+
+    seed: int
+    number: int = 0
+
+    def next(self) -> Draw:
+        """That of the next half sweep."""
+        return replace(self, number=self.number + 1)
+
+
+@dataclass(frozen=True)
 class Mechanism:
     """What all cells share of how values decide whether they are seen.
 
@@ -88,6 +113,10 @@ class Mechanism:
         Second derivatives in (a0, a0), (a0, Γ), (Γ, Γ) with the sign changed, lines held.
     shared_with : tuple of tuples of float
         How much of it effects of rows, and of columns, could explain as well.
+    with_pattern : bool
+        Whether log E[Λ] of the pattern is added to the log rate.
+    draw : Draw or None
+        How missing cells are drawn, or None where all of them are read.
     """
 
     intercept: float
@@ -96,11 +125,14 @@ class Mechanism:
     learns: bool = True
     information: tuple[float, float, float] = (0.0, 0.0, 0.0)
     shared_with: tuple[tuple[float, float, float], tuple[float, float, float]] = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+    with_pattern: bool = False
+    draw: Draw | None = None
 
     @classmethod
-    def start(cls, density: float, slope: float | None) -> Mechanism:
-        """Before any cell is seen: all cells alike, and Γ as given, or 0 and learned."""
-        return cls(float(np.log(-np.log1p(-density))), slope or 0.0, learns=slope is None)
+    def start(cls, density: float, given: ByValue, draw: Draw | None = None) -> Mechanism:
+        """Before any cell is seen: all cells alike, or as the pattern says, and Γ as given, or 0 and learned."""
+        intercept = 0.0 if given.pattern else float(np.log(-np.log1p(-density)))
+        return cls(intercept, given.slope or 0.0, learns=given.slope is None, with_pattern=given.pattern, draw=draw)
 
     @property
     def moves_values(self) -> bool:
@@ -131,6 +163,7 @@ class Mechanism:
             spreads=(spread, self.spreads[1]) if axis == 0 else (self.spreads[0], spread),
             information=_three(sums[2:5]),
             shared_with=(shared[0], shared[1]),
+            draw=None if self.draw is None else self.draw.next(),
         )
 
     @property
@@ -207,6 +240,12 @@ class Exposed(NamedTuple):
         Effects of the lines.
     their_first, their_second, their_precision, their_effect : arrays
         The same of the whole other side.
+    weights, their_weights : array of shape (n, K) or None
+        E[u] and E[v] of the pattern, where its rate is part of that of the mechanism.
+    their_counts : array or None
+        Observed cells of each line of the other side, where missing cells are drawn.
+    start : int
+        Number of the first line on its axis.
     """
 
     axis: int
@@ -220,6 +259,10 @@ class Exposed(NamedTuple):
     their_second: Array
     their_precision: Floats
     their_effect: Array
+    weights: Array | None = None
+    their_weights: Array | None = None
+    their_counts: Array | None = None
+    start: int = 0
 
     def some(self, lines: slice) -> Exposed:
         """Some of the lines."""
@@ -230,13 +273,23 @@ class Exposed(NamedTuple):
             second=self.second[lines],
             precision=self.precision[lines],
             lines=self.lines.take(lines),
+            weights=None if self.weights is None else self.weights[lines],
+            start=self.start + lines.start,
         )
+
+    def offset(self, line: Array, other: Array) -> Floats:
+        """What the log rate has beside Γ y: effects of both lines, and the pattern's rate, of each cell."""
+        found = self.lines.mean[line] + self.their_effect[other]
+        if self.weights is None or self.their_weights is None:
+            return np.asarray(found, np.float64)
+        rate = np.einsum("mk,mk->m", self.weights[line], self.their_weights[other], dtype=np.float64)
+        return np.asarray(found + np.log(np.maximum(rate, 1e-300)), np.float64)
 
 
 class _Missing(NamedTuple):
-    """Missing cells of some lines: where they are in lines × the other axis, and the moments of their values."""
+    """Missing cells of some lines and the moments of their values."""
 
-    where: Array
+    cells: AllMissing | SomeMissing
     mean: Floats
     noise: Floats
     scale: Floats
@@ -252,21 +305,34 @@ def _cut(cells: Lines, lines: slice) -> Lines:
 
 
 def _missing(block: Exposed, mechanism: Mechanism, kernels: Kernels) -> _Missing:
-    """All cells of the lines that are neither observed nor hidden, under the lines as they are."""
-    n, width = len(block.first), len(block.their_first)
-    free = np.ones((n, width), np.bool_)
+    """The cells of the lines that are neither observed nor hidden, all or some, under the lines as they are."""
+    cells = _all_missing(block) if mechanism.draw is None else _some_missing(block, mechanism.draw)
+    mean = cells.products(block.first, block.their_first)
+    square = cells.products(block.second, block.their_second)
+    noise = 1.0 / (block.precision[cells.line] * block.their_precision[cells.other])
+    scale = np.sqrt(np.maximum(square - mean**2, 0.0) + noise)
+    base = mechanism.intercept + block.offset(cells.line, cells.other)
+    found = Missing(*kernels.moments_of_missing(base + mechanism.slope * mean, mechanism.slope * scale))
+    return _Missing(cells, mean, noise, scale, found)
+
+
+def _all_missing(block: Exposed) -> AllMissing:
+    """Every cell of the lines that is neither observed nor hidden."""
+    free = np.ones((len(block.first), len(block.their_first)), np.bool_)
     for cells in (block.cells, block.hidden):
         if cells is not None:
-            free[np.repeat(np.arange(n), np.diff(cells.indptr)), cells.indices] = False
+            free[np.repeat(np.arange(len(free)), np.diff(cells.indptr)), cells.indices] = False
     where = np.flatnonzero(free)
-    line, other = np.divmod(where, width)
-    mean = (block.first @ block.their_first.T).ravel()[where].astype(np.float64)
-    square = (block.second @ block.their_second.T).ravel()[where]
-    noise = 1.0 / (block.precision[line] * block.their_precision[other])
-    scale = np.sqrt(np.maximum(square - mean**2, 0.0) + noise)
-    base = mechanism.intercept + block.lines.mean[line] + block.their_effect[other]
-    found = kernels.moments_of_missing(base + mechanism.slope * mean, mechanism.slope * scale)
-    return _Missing(where, mean, noise, scale, Missing(*found))
+    return AllMissing(*np.divmod(where, free.shape[1]), where, free.shape)
+
+
+def _some_missing(block: Exposed, draw: Draw) -> SomeMissing:
+    """Missing cells of the lines drawn with probability proportional to the counts of both lines, plus 1."""
+    counts = np.diff(block.cells.indptr)
+    away = [(cells.indptr, cells.indices) for cells in (block.cells, block.hidden) if cells is not None]
+    rng = np.random.default_rng([draw.seed, draw.number, block.axis, block.start])
+    assert block.their_counts is not None
+    return drawn_missing(counts, block.their_counts, away, rng)
 
 
 def unseen_sums(block: Exposed, mechanism: Mechanism, kernels: Kernels) -> Unseen:
@@ -276,38 +342,34 @@ def unseen_sums(block: Exposed, mechanism: Mechanism, kernels: Kernels) -> Unsee
     squares = np.zeros(n)
     if not mechanism.moves_values:
         return Unseen(linear, quadratic, squares, _log_missing(block, mechanism, kernels))
-    for lines in _pieces(block):
+    for lines in _pieces(block, mechanism):
         part = _missing(block.some(lines), mechanism, kernels)
         rate = part.found.rate
         weight = slope**2 * np.maximum(part.found.information, FEWEST * rate)
-        dense = np.zeros((2, (lines.stop - lines.start) * len(block.their_first)))
-        dense[0, part.where], dense[1, part.where] = weight * part.mean - slope * rate, weight
-        pulls, weights = dense.reshape(2, lines.stop - lines.start, -1)
-        linear[lines], quadratic[lines] = pulls @ block.their_first, weights @ block.their_second
-        squares[lines] = _by_line(part, lines, block, _excess(part)) if slope else 0.0
-        log_z += float(np.sum(part.found.log_probability))
+        linear[lines] = part.cells.sums(weight * part.mean - slope * rate, block.their_first)
+        quadratic[lines] = part.cells.sums(weight, block.their_second)
+        squares[lines] = part.cells.by_line(_excess(part)) if slope else 0.0
+        log_z += part.cells.total(part.found.log_probability)
     return Unseen(linear, quadratic, squares, log_z)
 
 
 def _log_missing(block: Exposed, mechanism: Mechanism, kernels: Kernels) -> float:
     """Σ ℓ alone."""
-    parts = (_missing(block.some(lines), mechanism, kernels) for lines in _pieces(block))
-    return sum(float(np.sum(part.found.log_probability)) for part in parts)
+    parts = (_missing(block.some(lines), mechanism, kernels) for lines in _pieces(block, mechanism))
+    return sum(part.cells.total(part.found.log_probability) for part in parts)
 
 
-def _pieces(block: Exposed) -> list[slice]:
-    return list(pieces(len(block.first), max(1, PIECE // max(len(block.their_first), 1))))
+def _pieces(block: Exposed, mechanism: Mechanism) -> list[slice]:
+    """Lines whose missing cells are worked on at a time."""
+    n, width = len(block.first), len(block.their_first)
+    if mechanism.draw is not None:
+        width = len(block.cells.indices) // max(n, 1) + 1
+    return list(pieces(n, max(1, PIECE // max(width, 1))))
 
 
 def _excess(part: _Missing) -> Floats:
     """E[(y − μ)²]/noise − 1 of each missing cell: (noise/τ²)(E[x²] − 1)."""
     return part.noise / part.scale**2 * (part.found.square - 1.0)
-
-
-def _by_line(part: _Missing, lines: slice, block: Exposed, each: Floats) -> Floats:
-    """Sums over the missing cells of each line."""
-    found = np.bincount(part.where // len(block.their_first), each, lines.stop - lines.start)
-    return np.asarray(found, np.float64)
 
 
 class Learned(NamedTuple):
@@ -336,7 +398,7 @@ def learned_effects(block: Exposed, mechanism: Mechanism, kernels: Kernels) -> L
     n = len(block.first)
     by_line, whole = np.zeros((3, n)), np.zeros(2)  # gradient, information, that with Γ; of Γ alone
     excess, log_z = 0.0, _add_seen(block, mechanism, by_line, whole)
-    for lines in _pieces(block):
+    for lines in _pieces(block, mechanism):
         part = _missing(block.some(lines), mechanism, kernels)
         found, mean, scale = part.found, part.mean, part.scale
         information = np.maximum(found.information, FEWEST * found.rate)
@@ -344,9 +406,9 @@ def learned_effects(block: Exposed, mechanism: Mechanism, kernels: Kernels) -> L
         mixed = mean * information + scale * found.information_x
         both = mean**2 * information + 2.0 * mean * scale * found.information_x + scale**2 * found.information_xx
         for row, each in enumerate((-found.rate, information, mixed)):
-            by_line[row, lines] += _by_line(part, lines, block, each)
-        whole += [-float(np.sum(rate_y)), float(np.sum(both))]
-        excess += float(np.sum(_excess(part))) if mechanism.slope else 0.0
+            by_line[row, lines] += part.cells.by_line(each)
+        whole += [-part.cells.total(rate_y), part.cells.total(both)]
+        excess += part.cells.total(_excess(part)) if mechanism.slope else 0.0
     return _stepped(block, mechanism, (by_line, whole), excess, log_z)
 
 
@@ -354,7 +416,7 @@ def _add_seen(block: Exposed, mechanism: Mechanism, by_line: Floats, whole: Floa
     """The observed cells' part of the sums; returns Σ log P(observed | y)."""
     line = np.repeat(np.arange(len(block.first)), np.diff(block.cells.indptr))
     y = block.cells.values.astype(np.float64)
-    base = mechanism.intercept + block.lines.mean[line] + block.their_effect[block.cells.indices]
+    base = mechanism.intercept + block.offset(line, block.cells.indices)
     found = seen(base + mechanism.slope * y)
     for row, each in enumerate((found.score, found.information, y * found.information)):
         by_line[row] += np.bincount(line, each, by_line.shape[1])

@@ -59,6 +59,9 @@ class LearnedMechanism:
         mechanism, values = self.known.state.shared.mechanism, np.atleast_1d(np.asarray(y, np.float64))
         at = self.known.units.to_model(values.copy())
         rate = mechanism.intercept + mechanism.slope * at
+        if mechanism.with_pattern:
+            weights = [np.mean(side.pattern.weights.mean, axis=0) for side in self.known.state.sides]
+            rate = rate + np.log(weights[0] @ weights[1])
         spread = float(ndtri(0.5 + level / 2)) * mechanism.errors_at(at)
         chance = [-np.expm1(-np.exp(rate + sign * spread)) for sign in (0, -1, 1)]
         return pd.DataFrame({"value": values, "observed": chance[0], "low": chance[1], "high": chance[2]})

@@ -41,7 +41,7 @@ class Mixed:
     Attributes
     ----------
     where : ndarray
-        Positions of the cells among those asked for.
+        Positions of these cells in the whole request.
     log_weight : ndarray of shape (cells, B)
         log P(bin) of each cell, given that it is observed or, with ``target="all"``, whether it is observed or not.
     cells : Predictive

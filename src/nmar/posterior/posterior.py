@@ -152,7 +152,10 @@ class Posterior:
     def _selected(self, found: Predictive, i: Array, j: Array, missed: bool) -> Selected:
         rows, cols, mechanism = *(side.detection for side in self.state.sides), self.state.shared.mechanism
         assert isinstance(found, NormalPredictive) and mechanism is not None and rows is not None and cols is not None
-        return Selected(found, mechanism.intercept + rows.mean[i] + cols.mean[j], mechanism.slope, missed)
+        rate = mechanism.intercept + rows.mean[i] + cols.mean[j]
+        if mechanism.with_pattern:
+            rate = rate + np.log(self.rates(i, j))
+        return Selected(found, rate, mechanism.slope, missed)
 
     def table(self, size: int | None) -> BinTable:
         """Tables over the bins."""
