@@ -15,8 +15,8 @@ from benchmarks.reproduce import figures
 from benchmarks.reproduce.paper import FIGURE1_P, TABLES
 from benchmarks.reproduce.records import Record
 from benchmarks.reproduce.run import FIGURE_FOLDS, FIGURE_TESTED, Asked
+from nmar.data import write_frame
 from nmar.data.atomic import write_text, write_with
-from nmar.data.read import write_frame
 from nmar.evaluate.missingness import Bin
 from nmar.report.text import gain
 

@@ -165,11 +165,11 @@ def test_duplicates_policy_reaches_the_cells(tmp_path, parser):
 def test_path_is_checked(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"none\.csv' does not exist.*spelling"):
         read(tmp_path / "none.csv")
-    with pytest.raises(ValueError, match=r"told by the ending, one of csv, tsv"):
+    with pytest.raises(ValueError, match=r"the ending names the format; use one of csv, tsv"):
         read(write(tmp_path / "a.xlsx", "x"))
-    with pytest.raises(ValueError, match=r"told by the ending"):
+    with pytest.raises(ValueError, match=r"the ending names the format"):
         read(write(tmp_path / "plain", "x"))
-    with pytest.raises(ValueError, match=r"told by the ending"):
+    with pytest.raises(ValueError, match=r"the ending names the format"):
         read(write(tmp_path / "plain.gz", "x"))
     with pytest.raises(ValueError, match=r"decompress it first"):
         read(write(tmp_path / "a.parquet.gz", "x"))

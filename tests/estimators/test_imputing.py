@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import kstest
 
 import nmar
-from nmar.estimators.imputing import bent
 from nmar.evaluate.scoring import probability_integral
+from nmar.evaluate.sensitivity import bent
 
 SETTINGS = {"factors": 2, "random_state": 0, "max_iter": 20, "n_jobs": 1}
 
@@ -246,7 +246,7 @@ def test_errors_say_what_to_do(wide, tmp_path, monkeypatch):
         model.impute(2, seed=0).table(5)
     with pytest.raises(ValueError, match="unit="):
         model.sensitivity([0], lambda t: 0.0, unit="cm")
-    monkeypatch.setattr("nmar.estimators.imputing.MOST", 100)
+    monkeypatch.setattr("nmar.evaluate.imputer.MOST", 100)
     with pytest.raises(ValueError, match="cells=\\(rows, cols\\)"):
         model.impute(2)
     model.save(tmp_path / "m.nmar")

@@ -14,7 +14,7 @@ from benchmarks.reproduce import pages, run, sources
 from benchmarks.reproduce.__main__ import main
 from benchmarks.reproduce.paper import PRINTED, TABLES
 from benchmarks.reproduce.run import Asked, Reproduction, cells_of
-from nmar.data.read import write_frame
+from nmar.data import write_frame
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.slow  # see CONTRIBUTING.md

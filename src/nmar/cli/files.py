@@ -87,8 +87,8 @@ def _check_folder(folder: Path, what: str) -> None:
 
 def write_table(path: str, columns: Mapping[str, Any]) -> None:
     """Write a table to a file, or as csv to standard output."""
-    from nmar.data.tables import write_csv
-    from nmar.data.tables import write_frame as write
+    from nmar.data.write import write_csv
+    from nmar.data.write import write_frame as write
 
     if path == STREAM:
         write_csv(sys.stdout, columns)

@@ -21,7 +21,7 @@ __all__ = ["Constructors", "as_mask"]
 
 
 class Constructors(ABC):
-    """Ways to make cells; what they make is an instance of the class they are asked of."""
+    """Ways to make cells; the result is an instance of the class that is called."""
 
     @abstractmethod
     def __init__(self, by_row: Compressed, rows: Axis, cols: Axis, weights: NDArray[Any] | None = None) -> None:

@@ -169,7 +169,7 @@ class Dataset(Cells):
 
     @property
     def rows(self) -> Axis:  # type: ignore[override]
-        """Ids of the rows, read when they are first asked for."""
+        """Ids of the rows, read when they are first used."""
         return self._axis(0)
 
     @property
@@ -215,7 +215,7 @@ class Dataset(Cells):
         return False
 
     def by(self, axis: int) -> Compressed:
-        """The cells line by line: by rows (axis 0) or by columns (axis 1), read when lines are asked for."""
+        """The cells line by line: by rows (axis 0) or by columns (axis 1), read when lines are used."""
         return super().by(axis)
 
     def _lines(self, axis: int) -> StoredLines:

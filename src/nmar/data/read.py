@@ -23,10 +23,10 @@ from nmar.data.axis import Axis
 from nmar.data.build import Duplicates, check_duplicates_policy
 from nmar.data.cells import Cells
 from nmar.data.structure import check_structure
-from nmar.data.tables import COMPRESSIONS, Wanted, open_bytes, read_parquet, read_text, write_frame
+from nmar.data.tables import COMPRESSIONS, Wanted, open_bytes, read_parquet, read_text
 from nmar.data.wide import read_wide_parquet, read_wide_text
 
-__all__ = ["read", "write_frame"]
+__all__ = ["read"]
 
 TEXTS = (".csv", ".tsv", ".txt")
 PARQUETS = (".parquet", ".pq")
@@ -134,7 +134,7 @@ def _read_wide(file: Path, kind: str, wanted: Wanted, form: tuple[str | None, bo
     for argument, name in wanted.given().items():
         raise ValueError(f"{argument}={name!r} is for tables with one line per cell; leave it out with wide=True")
     if kind in MATRICES:
-        raise ValueError(f"wide=True is for tables; a {kind[1:]} file holds a matrix by itself, so leave it out")
+        raise ValueError(f"wide=True is for tables; a {kind[1:]} file holds a matrix already; leave it out")
     if kind in PARQUETS:
         return Cells.from_matrix(read_wide_parquet(file, index))
     delimiter, header, text_ids = form
@@ -148,7 +148,7 @@ def _kind(file: Path) -> str:
     kind = suffixes[-2:][0] if compressed else "".join(suffixes[-1:])
     if kind not in TEXTS + PARQUETS + MATRICES:
         known = ", ".join(ending[1:] for ending in TEXTS + PARQUETS + MATRICES)
-        raise ValueError(f"path={str(file)!r}: the format is told by the ending, one of {known} (text also .gz, .zst)")
+        raise ValueError(f"path={str(file)!r}: the ending names the format; use one of {known} (text also .gz, .zst)")
     if compressed and kind not in (*TEXTS, ".mtx"):
         raise ValueError(f"path={str(file)!r}: decompress it first; only csv, tsv, txt and mtx may be compressed")
     return kind
@@ -287,8 +287,8 @@ def _h5ad_matrix(group: Any, what: str) -> Any:
     dense = group[()] if hasattr(group, "dtype") else None
     if dense is None or dense.ndim != 2 or not np.isnan(dense).any():
         raise ValueError(
-            f"{what} is {encoding or 'absent'}, not a sparse matrix, and has no NaN, so zeros cannot be told from"
-            " missing cells; store X as csr, or use Cells.from_anndata, which takes every number for observed"
+            f"{what} is {encoding or 'absent'}, not a sparse matrix, and has no NaN, so zeros and missing cells look"
+            " alike; store X as csr, or use Cells.from_anndata, which reads every number as observed"
         )
     return dense
 

@@ -1,8 +1,7 @@
 """Tables on disk and their columns.
 
-Enters: a path and the names of the columns wanted. Leaves: those columns as arrays (csv, tsv, parquet), or a
-table written whole or not at all (`write_frame`). pyarrow is used where present; text needs only the standard
-library.
+Enters: a path and the names of the columns wanted. Leaves: those columns as arrays (csv, tsv, parquet). pyarrow is
+used where present; text needs only the standard library.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ import csv
 import gzip
 import io
 import lzma
-import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,17 +21,16 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.data.atomic import write_with
 from nmar.data.usual import is_index, shortened, usual_cells
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 Columns = dict[str, NDArray[Any]]
-Names = tuple[str, ...]  # row, col, value and, where it was asked for, weight
+Names = tuple[str, ...]  # row, col, value and, where there is one, weight
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The columns a user asked for; None leaves the choice to `names`."""
+    """The columns that a user named; None leaves the choice to `names`."""
 
     row: str | None = None
     col: str | None = None
@@ -41,12 +38,12 @@ class Wanted:
     weight: str | None = None
 
     def given(self) -> dict[str, str]:
-        """The names that were asked for, by argument."""
+        """The columns that were named, by argument."""
         named = {"row": self.row, "col": self.col, "value": self.value, "weight": self.weight}
         return {argument: name for argument, name in named.items() if name is not None}
 
     def names(self, available: Sequence[str], where: str) -> Names:
-        """The columns: those asked for, else those called row, col, value, else those of other usual names
+        """The columns: those named, else those called row, col, value, else those of other usual names
         (nmar/data/usual.py), else the only ones they can be.
 
         Other columns are never guessed: of a table with more than three columns, or with one that has no name (as an
@@ -69,7 +66,7 @@ class Wanted:
         return (row, col, value) if self.weight is None else (row, col, value, self.weight)
 
     def _three(self, given: dict[str, str], available: list[str], where: str) -> list[str]:
-        """Row, column and value; those not asked for are what is left, if that leaves no choice."""
+        """Row, column and value; those not named are what is left, if that leaves no choice."""
         arguments = ("row", "col", "value")
         if set(arguments) <= set(available):
             return [given.get(argument, argument) for argument in arguments]
@@ -336,72 +333,3 @@ def parquet_library(doing: str) -> Any:
     except ImportError:
         raise ImportError(f"{doing} parquet needs pyarrow: pip install 'nmar[io]'") from None
     return parquet
-
-
-def write_frame(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> None:
-    """Write columns of equal length as a table, whole or not at all.
-
-    The table is written beside its destination and then put in place, so that a reader never sees half of it
-    and a failure leaves an older file as it was.
-
-    Parameters
-    ----------
-    path : path
-        Ends in csv, tsv or txt (also .gz), or parquet.
-    columns : dict of str to object
-        Mapping of names to arrays.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> from nmar.data import write_frame
-    >>> path = os.path.join(tempfile.mkdtemp(), "out.tsv")
-    >>> write_frame(path, {"row": [1, 2], "mean": [0.5, 0.25]})
-    >>> open(path).read()
-    'row\\tmean\\n1\\t0.5\\n2\\t0.25\\n'
-    """
-    file = Path(path)
-    write = _writer(file)
-    lengths = {name: len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) != 1:
-        raise ValueError(f"columns: lengths {lengths} differ or there are none; pass arrays of one length")
-    write_with(file, lambda temporary: write(temporary, columns))
-
-
-def _writer(file: Path) -> Callable[[Path, Mapping[str, Any]], None]:
-    suffixes = [suffix.lower() for suffix in file.suffixes]
-    if suffixes and suffixes[-1] in (".parquet", ".pq"):
-        return _write_parquet
-    plain = suffixes[:-1] if suffixes and suffixes[-1] == ".gz" else suffixes
-    separators = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
-    separator = separators.get(plain[-1]) if plain else None
-    if separator is None:
-        raise ValueError(f"path={str(file)!r}: the ending names the format; use .csv, .tsv (also .gz) or .parquet")
-    return lambda temporary, columns: _write_text(temporary, columns, separator)
-
-
-def _write_text(file: Path, columns: Mapping[str, Any], separator: str) -> None:
-    opener: Any = gzip.open if file.suffix.lower() == ".gz" else open
-    with opener(file, "wt", encoding="utf-8", newline="") as stream:
-        write_csv(stream, columns, separator)
-
-
-def write_csv(stream: IO[str], columns: Mapping[str, Any], separator: str = ",") -> None:
-    """Write columns of equal length as text."""
-    # tolist() gives Python numbers, whose text reads back as the same number.
-    listed = [np.asarray(column).tolist() for column in columns.values()]
-    writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*listed, strict=True))
-
-
-def _write_parquet(file: Path, columns: Mapping[str, Any]) -> None:
-    parquet = parquet_library("writing")
-    import pyarrow
-
-    parquet.write_table(pyarrow.table({name: pyarrow.array(_plain(c)) for name, c in columns.items()}), file)
-
-
-def _plain(column: Any) -> Any:
-    array = np.asarray(column)
-    return array.tolist() if array.dtype.kind in "OU" else array

@@ -12,7 +12,7 @@ from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
 from nmar.estimators.ccpf import CCPF
-from nmar.estimators.imputing import MOST, child
+from nmar.evaluate.imputer import MOST, Imputer, child
 from nmar.fit.foldin import loadings
 from nmar.fit.problem import seed_sequence
 from nmar.models.arguments import check_count
@@ -113,8 +113,9 @@ def to_arviz(model: CCPF, cells: Any = None, draws: int = 200, seed: Any = None,
     j = known.cols.positions(asked.col_ids, "error", "cells")[asked.col_index]
     if draws * (len(i) + known.rows.size + known.cols.size) > MOST:
         raise ValueError(f"draws={draws} of {len(i):,} cells are more than {MOST:,} numbers; ask for fewer of either")
-    sweeps, whole, found = model._augmentation(known, sweeps), seed_sequence(seed), []
-    for k, draw in enumerate(_draws(model, known, draws, sweeps, whole)):
+    imputer, whole, found = model._imputer(), seed_sequence(seed), []
+    sweeps = imputer.sweeps(sweeps)
+    for k, draw in enumerate(_draws(imputer, draws, sweeps, whole)):
         values = values_given(draw, i, j, child(child(whole, 1), k))
         found.append({**_lines(draw), "value": values, "score": log_density(draw, i, j, asked.values)})
     stacked = {name: np.stack([one[name] for one in found])[None] for name in found[0]}
@@ -146,7 +147,7 @@ DIMS = {
 
 
 def _cells_of(model: CCPF, cells: Any) -> Cells:
-    """The cells asked for, or those of the fit."""
+    """These cells, or those of the fit."""
     if cells is not None:
         return as_cells(cells)
     if model.training_cells_ is None:
@@ -154,11 +155,12 @@ def _cells_of(model: CCPF, cells: Any) -> Cells:
     return model.training_cells_
 
 
-def _draws(model: CCPF, known: Posterior, n: int, sweeps: int, seed: np.random.SeedSequence) -> Iterator[Posterior]:
-    """Joint draws; of models whose values do not read the pattern, with the pattern drawn by itself."""
+def _draws(imputer: Imputer, n: int, sweeps: int, seed: np.random.SeedSequence) -> Iterator[Posterior]:
+    """Joint draws; of models whose values do not read the pattern, with the pattern drawn separately."""
+    known = imputer.known
     apart = known.law.separate or not known.state.shared.linkage.couples
     rng = np.random.default_rng(child(seed, 2))
-    for draw in model._joint_draws(known, n, sweeps, child(seed, 0)):
+    for draw in imputer.draws(n, sweeps, child(seed, 0)):
         yield with_pattern_drawn(draw, rng) if apart else draw
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_array, validate_data
 
 from nmar.data import outside
 from nmar.data.accept import as_cells
@@ -17,18 +15,17 @@ from nmar.data.cells import Cells
 from nmar.data.dataset import Dataset
 from nmar.data.pairs import pairs_of, with_values
 from nmar.data.seeds import check_seed
+from nmar.estimators.inputs import read_input
 from nmar.fit.executor import threads
-from nmar.models.arguments import check_choice, check_count
+from nmar.models.arguments import check_count
 from nmar.posterior import levels
 from nmar.posterior import posterior as ask
-from nmar.posterior.places import Places, Unknown, pair_places
+from nmar.posterior.places import Places, Unknown, are_other_rows, entry_places, pair_places, under_known_ids
+from nmar.posterior.questions import Given, Target, about
 from nmar.posterior.streamed import Scored, mean_log_density
 
 Array = NDArray[Any]
-Target = Literal["observed", "all"] | None
-Given = Literal["observed", "missing"] | None
-
-__all__ = ["Asking", "Unknown", "as_cells"]
+__all__ = ["Asking", "Given", "Target", "Unknown", "as_cells"]
 
 
 class Asking:
@@ -67,29 +64,10 @@ class Asking:
         values: bool = True,
         given: Given = "observed",
     ) -> Places:
-        found = pair_places(self._about(target, given), rows, cols, unknown, values)
-        if len(found.row) != len(found.col):
-            raise ValueError(
-                f"rows has length {len(found.row)} and cols {len(found.col)}; give one id of each per entry"
-            )
-        return found
+        return entry_places(about(self._fitted(), target, given), rows, cols, unknown, values)
 
-    def _about(self, target: Target, given: Given = "observed") -> ask.Posterior:
-        """The posterior for questions about observed, missing or all cells; target None: what it was fitted for."""
-        known = self._fitted()
-        if target is not None:
-            check_choice("target", target, ("observed", "all"))
-            known = replace(known, law=replace(known.law, target=target))
-        check_choice("given", given, ("observed", "missing", None))
-        if known.state.shared.mechanism is not None:
-            given = None if known.law.target == "all" else given
-            return replace(known, law=replace(known.law, given=given))
-        if given == "missing" and known.state.shared.linkage.couples and not known.law.separate:
-            raise ValueError(
-                f"given='missing': the linkage {known.state.shared.linkage.name!r} has no law of values that are not"
-                " observed; use given=None, or fit with linkage='ignorable' or mechanism='value'"
-            )
-        return known if given == "observed" else replace(known, law=replace(known.law, target="all"))
+    def _about(self, target: Target) -> ask.Posterior:
+        return about(self._fitted(), target)
 
     def log_density(self, cells: Any, plugin: bool = False, unknown: Unknown = "error", target: Target = None) -> Array:
         """Log density of the value of each cell, in row-major order, given that it is observed or not (``target``).
@@ -120,12 +98,12 @@ class Asking:
         """
         data = self._read(cells)
         matrix = not (data is cells or outside.is_long(cells))
-        if matrix and self._other_rows(data):
+        if matrix and are_other_rows(self._fitted(), data, self._seen):
             raise ValueError(
                 "cells are rows of a matrix that the model was not fitted to: where both have a value, they differ."
                 " Fold the rows in (fold_in, or score, which does it), or pass nmar.Cells, whose ids say which they are"
             )
-        data = self._as_known(data) if matrix else data
+        data = under_known_ids(self.posterior_, data) if matrix else data
         model, i, j = self._positions(*data.pairs(), unknown, target)
         return ask.log_density(model, i, j, data.values, plugin)
 
@@ -215,61 +193,16 @@ class Asking:
             return float(self.log_likelihood(cells, unknown="prior"))
         if cells is X or outside.is_long(X):
             return self.log_likelihood(cells)
-        if not self._other_rows(cells):
-            return self.log_likelihood(self._as_known(cells))
+        if not are_other_rows(self._fitted(), cells, self._seen):
+            return self.log_likelihood(under_known_ids(self.posterior_, cells))
         half = np.random.default_rng(0).permutation(len(cells)) % 2 == 0
         parts = cells.select(half), cells.select(~half)
         scores = [self.fold_in(given).log_density(asked) for given, asked in (parts, parts[::-1]) if len(asked)]
         return float(np.concatenate(scores).mean())
 
     def _read(self, X: Any, first: bool = False) -> Cells:
-        """Cells as they are, and a table with a line per cell; a matrix, checked, with its ids or those of the fit.
-
-        ``first``: it is what is fitted. Columns without ids are those of the fit, by position; rows are counted.
-        """
-        if isinstance(X, Cells) or outside.is_long(X):
-            cells = as_cells(X)
-            if first:
-                self.n_features_in_ = cells.shape[1]
-            return cells
-        least = {"ensure_min_samples": 2, "ensure_min_features": 2} if first else {}
-        how: dict[str, Any] = {"accept_sparse": True, "dtype": "numeric", "ensure_all_finite": "allow-nan", **least}
-        if outside.is_frame(X):
-            validate_data(self, X, reset=first, skip_check_array=True)  # names and number of columns
-            found = outside.matrix_of(X)
-            return Cells.from_matrix(replace(found, numbers=check_array(found.numbers, **how)), empty=not first)
-        found = outside.matrix_of(X) if outside.library(X) else outside.Matrix(X)
-        found = replace(found, numbers=validate_data(self, found.numbers, reset=first, **how))
-        if not first and found.cols is None and hasattr(self, "posterior_"):
-            found = replace(found, cols=self.posterior_.cols)
-        return Cells.from_matrix(found, empty=not first)
-
-    def _other_rows(self, cells: Cells) -> bool:
-        """Whether the rows of a matrix are not those of the fit: an id is new, or a cell of both has two values.
-
-        Rows that are only counted are those of the fit if there are as many of them.
-        """
-        known, counted = self._fitted(), cells.rows.table is None
-        if counted and cells.shape[0] != known.rows.size:
-            return True
-        if not counted and (known.rows.positions(cells.row_ids, "prior") < 0).any():
-            return True
-        seen = self._seen
-        if seen is None:
-            raise ValueError(
-                "a matrix says by position which rows it holds, and a loaded model has no training cells to compare"
-                " them with; pass nmar.Cells with ids, or fold the rows in"
-            )
-        cells = self._as_known(cells).align(seen.rows, seen.cols, unknown="drop")
-        key, known_key = (np.ravel_multi_index(each.positions(), each.shape) for each in (cells, seen))
-        _, here, there = np.intersect1d(key, known_key, assume_unique=True, return_indices=True)
-        return not np.array_equal(cells.values[here], seen.values[there])
-
-    def _as_known(self, cells: Cells) -> Cells:
-        """Rows that are only counted under the ids of the fit."""
-        if cells.rows.table is not None or cells.shape[0] != self.posterior_.rows.size:
-            return cells
-        return Cells(cells.by(0), self.posterior_.rows, cells.cols, cells.weights)
+        """Cells from what a user has; ``first``: to be fitted."""
+        return read_input(self, X, first)
 
     def predict_entries(
         self,
@@ -280,7 +213,7 @@ class Asking:
         target: Target = None,
         given: Given = "observed",
     ) -> Any:
-        """Expected values of entries given by id, and their standard deviations if asked.
+        """Expected values of entries by id, and on request their standard deviations.
 
         Parameters
         ----------
@@ -312,13 +245,15 @@ class Asking:
         ((2,), True)
         """
         model, i, j = self._positions(rows, cols, unknown, target, given=given)
+        if not return_std:
+            return ask.expectation(model, i, j)
         mean, variance = ask.mean_and_variance(model, i, j)
-        return (mean, np.sqrt(variance)) if return_std else mean
+        return mean, np.sqrt(variance)
 
     def predict_levels(
         self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown = "error", target: Target = None
     ) -> Array:
-        """P(level) of entries given by id, of a model with ``family="levels"``.
+        """P(level) of entries by id, of a model with ``family="levels"``.
 
         Parameters
         ----------
@@ -402,7 +337,7 @@ class Asking:
         unknown: Unknown = "error",
         given: Given = "observed",
     ) -> Array:
-        """Draws from p(y | observed): (entries, n), each entry by itself; :meth:`impute` draws them jointly.
+        """Draws from p(y | observed): (entries, n), each entry independently; :meth:`impute` draws them jointly.
 
         Parameters
         ----------
@@ -436,7 +371,7 @@ class Asking:
         return ask.sample(model, i, j, n, np.random.default_rng(seed))
 
     def observed_probability(self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown = "error") -> Array:
-        """P(observed) = 1 − exp(−Λ) of entries given by id; the value integrated out where it decides.
+        """P(observed) = 1 − exp(−Λ) of entries by id; the value is integrated out where it decides.
 
         Parameters
         ----------

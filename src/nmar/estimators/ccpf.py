@@ -522,7 +522,7 @@ class CCPF(
         Returns
         -------
         CCPF
-            A model whose rows (or columns) are the new ones. Each is iterated until it has converged by itself, so it
+            A model whose rows (or columns) are the new ones. Each is iterated until it has converged, and
             does not depend on which others are folded in. A line without cells has the prior, with its wide intervals.
 
         Examples
@@ -611,8 +611,8 @@ def load(path: str | os.PathLike[str], trusted: Sequence[str] = ()) -> CCPF:
         File of the model.
     trusted : sequence of str, default=()
         Names of types, such as ``["sklearn.tree._tree.Tree"]``, that a scikit-learn estimator in the file
-        (:class:`nmar.Regressor`) may be made of, beside those that skops trusts by itself. A file that needs others is
-        refused with their names: list them if you know who made it.
+        (:class:`nmar.Regressor`) may be made of, beside those that skops trusts. A file that needs others is
+        refused with their names. List them if you trust the source of the file.
 
     Returns
     -------

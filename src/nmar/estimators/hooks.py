@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # scikit-learn's own are untyped, and would make everything t
         """scikit-learn's callbacks."""
 
     def with_callbacks(method: Method) -> Method:
-        """The method, told of callbacks."""
+        """The method, with callbacks."""
         return method
 
     SUPPORTED = True

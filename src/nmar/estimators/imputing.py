@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -15,21 +14,15 @@ from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
 from nmar.data.split import refuse_overlap, without
 from nmar.estimators.asking import Target, Unknown
-from nmar.evaluate.gains import Judges
-from nmar.evaluate.imputed import Imputations, Statistic, assumption, missing_cells
-from nmar.evaluate.sensitivity import BendSensitivity, Sensitivity, Unit, delta_adjusted
-from nmar.fit.augment import joint_draws
-from nmar.fit.job import hidden_cells
-from nmar.fit.problem import seed_sequence, whole_seed
+from nmar.evaluate.imputed import Imputations, Statistic
+from nmar.evaluate.imputer import Imputer
+from nmar.evaluate.sensitivity import BendSensitivity, Sensitivity, Unit, at_bends, delta_adjusted
+from nmar.fit.problem import whole_seed
 from nmar.models.arguments import check_choice, check_count
 from nmar.posterior import posterior as ask
-from nmar.posterior.joint import as_seen, latent_given
-from nmar.prob.linkage import Curve, Free, Linkage
+from nmar.prob.linkage import Linkage
 
 Array = NDArray[Any]
-
-SWEEPS = 5  # of data augmentation between two completed tables
-MOST = 50_000_000  # numbers that are drawn without being asked for cell by cell
 
 
 class Imputing:
@@ -81,7 +74,7 @@ class Imputing:
         sweeps : int or None, default=None
             Sweeps of data augmentation between two draws. 0 draws from the fitted posterior, in which rows and columns
             are independent (mean field), and errors come out somewhat too small; None: 5 where the training cells are
-            at hand and every cell counts once, else 0, as with ``mechanism="value"``.
+            held and every cell counts once, else 0, as with ``mechanism="value"``.
         target : {"observed", "all"} or None, default=None
             As in :meth:`predict_entries`.
 
@@ -115,83 +108,12 @@ class Imputing:
         """
         check_count("n", n, 1)
         check_seed("seed", seed)
-        known, i, j, lines = self._asked_cells(n, cells, rows, target)
-        sweeps = self._augmentation(known, sweeps)
-        whole = seed_sequence(seed)
-        latent, variance = np.empty((len(i), n)), 0.0
-        for k, draw in enumerate(self._joint_draws(known, n, sweeps, child(whole, 0))):
-            latent[:, k] = self._drawn_values(draw, i, j, child(child(whole, 1), k))
-            if k == 0 and len(i):
-                variance = float(np.mean(ask.mean_and_variance(draw, i, j)[1]))
-        assumes = assumption(known.law, known.state.shared.linkage, known.state.shared.mechanism)
-        noise, seen = float(np.sqrt(variance)), self._seen
-        values, ids = as_seen(known, latent), (known.rows, known.cols)
-        return Imputations(values, i, j, *ids, seen, lines, assumes, sweeps, noise, known, latent)
+        return self._imputer(target).impute(n, seed, cells, rows, sweeps)
 
-    def _drawn_values(self, draw: ask.Posterior, i: Array, j: Array, seed: np.random.SeedSequence) -> Array:
-        """One value of each cell given a draw of the model; where values decide, given whether it is missing."""
-        seen = self._seen
-        if draw.state.shared.mechanism is None or draw.law.given is None or seen is None:
-            return latent_given(draw, i, j, seed)
-        out, there = np.empty(len(i)), seen.contains(i, j)
-        for given, which in (("missing", ~there), ("observed", there)):
-            about = replace(draw, law=replace(draw.law, given=given))
-            out[which] = latent_given(about, i[which], j[which], seed)
-        return out
-
-    def _joint_draws(
-        self, known: ask.Posterior, n: int, sweeps: int, seed: np.random.SeedSequence
-    ) -> Iterator[ask.Posterior]:
-        """Draws of the whole model, with data augmentation on the training cells where ``sweeps`` asks for it."""
-        seen = self._seen
-        away = None if seen is None else hidden_cells(seen, *self._hidden)
-        return joint_draws(known, seen, n, sweeps, seed, hidden=away, n_jobs=self.n_jobs, backend=self.backend)
-
-    def _asked_cells(self, n: int, cells: Any, rows: Any, target: Target) -> tuple[ask.Posterior, Array, Array, Array]:
-        """The posterior for the target, positions of the cells to draw, and rows of the completed table."""
-        known = self._about(target)
-        if cells is not None:
-            if rows is not None:
-                raise ValueError("give cells or rows, not both: cells names each cell, rows takes all missing ones")
-            if not (isinstance(cells, tuple) and len(cells) == 2):
-                raise ValueError(f"cells is a {type(cells).__name__}; give a pair (row ids, column ids)")
-            i, j = (
-                axis.positions(ids, "error", "cells", "remove them: they have no cells")
-                for axis, ids in zip((known.rows, known.cols), cells, strict=True)
-            )
-            if len(i) != len(j):
-                raise ValueError(f"cells has {len(i)} row ids and {len(j)} column ids; give one of each per cell")
-            if len(np.unique(i * known.cols.size + j)) < len(i):
-                raise ValueError("cells names a cell twice, and each has one value in a completed table; name it once")
-            return known, i, j, np.unique(i)
-        if self._seen is None:
-            raise ValueError("a loaded or streamed model does not know which cells are missing; name them with cells=")
-        lines = np.arange(known.rows.size)
-        if rows is not None:
-            lines = known.rows.positions(rows, "error", "rows")
-            if len(np.unique(lines)) < len(lines):
-                raise ValueError("rows names a row twice; name it once")
-        away = len(lines) * known.cols.size * n
-        if away > MOST:
-            raise ValueError(
-                f"{len(lines):,} × {known.cols.size:,} cells, {n} times, are more than {MOST:,} numbers; ask for fewer"
-                " with n=, take the rows in blocks with rows= and one seed, or name the cells with cells=(rows, cols)"
-            )
-        return known, *missing_cells(self._seen, lines), lines
-
-    def _augmentation(self, known: ask.Posterior, sweeps: int | None) -> int:
-        """Sweeps between two draws: those asked for, if they can be made."""
-        able = self._seen is not None and not self._folded and self._fitted().law.target == "observed"
-        able = able and known.state.shared.mechanism is None
-        if sweeps is None:
-            return SWEEPS if able and not known.law.data.cellwise else 0
-        check_count("sweeps", sweeps, 0)
-        if sweeps and not able:
-            raise ValueError(
-                f"sweeps={sweeps} needs the training cells, each counting once: loaded, streamed and folded-in models"
-                " and those of target='all' or mechanism='value' have sweeps=0 only"
-            )
-        return sweeps
+    def _imputer(self, target: Target = None) -> Imputer:
+        """The model with its cells, for draws; augmentation needs a fit of these lines, each cell counting once."""
+        once = not self._folded and self._fitted().law.target == "observed"
+        return Imputer(self._about(target), self._seen, self._hidden, once, self.n_jobs, self.backend)
 
     def sensitivity(
         self,
@@ -209,7 +131,7 @@ class Imputing:
 
         Imputation takes missing values to be like observed ones. Here they are taken to be higher or lower by
         ``delta``; the same draws serve all shifts. Where the conclusion holds for every shift that is plausible, it
-        does not hang on what is missing. No data can say which shift is right.
+        does not depend on what is missing. No data can say which shift is right.
 
         Parameters
         ----------
@@ -290,31 +212,16 @@ class Imputing:
         held_out, link = as_cells(cells), self._fitted().linkage
         refuse_overlap("cells", held_out, "the training cells", self._seen)
         bends = np.atleast_1d(np.asarray(bend, np.float64))
-        ids = held_out.row_ids[held_out.row_index], held_out.col_ids[held_out.col_index]
         away = held_out  # and what was hidden from the fit, which is no more missing now
         for part in self._hidden:
             away = away.concat(part, duplicates="last")
-        seed = whole_seed(self.random_state)
-        stopping, found, means, sds = self._stopped_on(held_out), [], [], []
-        for value in bends:
-            model = clone(self).set_params(linkage=bent(link, float(value)), random_state=seed)
-            model.fit(self._seen, valid=stopping, hidden=away)
-            found.append(model.log_density(held_out, unknown=unknown))
-            mean, sd = model.predict_entries(*ids, return_std=True, unknown=unknown)
-            means.append(mean)
-            sds.append(sd)
-        scores, center = np.array(found), np.array(means)
-        gains, judges = scores - scores[0], Judges.of([held_out])
-        return BendSensitivity(
-            bends,
-            "c" if isinstance(link, Curve) else "bend",
-            scores.mean(axis=1),
-            gains.mean(axis=1),
-            np.array([judges.error(one) for one in gains]),
-            np.sqrt(np.mean((center - held_out.values) ** 2, axis=1)),
-            center.mean(axis=1),
-            np.sqrt(np.mean(np.array(sds) ** 2, axis=1)),
-        )
+        seed, stopping = whole_seed(self.random_state), self._stopped_on(held_out)
+
+        def fitted(changed: Linkage) -> Any:
+            model = clone(self).set_params(linkage=changed, random_state=seed)
+            return model.fit(self._seen, valid=stopping, hidden=away)
+
+        return at_bends(link, bends, held_out, fitted, unknown)
 
     def _stopped_on(self, held_out: Cells) -> Cells | None:
         """The cells that the fit was stopped on, those left out that judge now; None where there are none."""
@@ -323,17 +230,3 @@ class Imputing:
             return None
         kept = without(parts[0], held_out)
         return kept if len(kept) else None
-
-
-def bent(link: Linkage, bend: float) -> Linkage:
-    """The linkage with c, or with the power of its table, fixed."""
-    if isinstance(link, Curve):
-        return replace(link, c=bend, learn=False)
-    if isinstance(link, Free):
-        return replace(link, values=tuple(float(v) for v in link.spread**bend), learn=False)
-    raise ValueError(f"the {link.name} linkage has no parameter to move; fit 'linear', 'geometric' or 'free'")
-
-
-def child(seed: np.random.SeedSequence, k: int) -> np.random.SeedSequence:
-    """The k-th stream of a seed, whatever was drawn from it before."""
-    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, k))

@@ -26,25 +26,28 @@ class Predicting:
     predict_entries: Callable[..., Any]
 
     def predict(self, X: Any, return_std: bool = False, unknown: Unknown = "prior", target: Target = None) -> Any:
-        """Expected values of pairs of ids, and their standard deviations if asked.
+        """Expected values of pairs of ids, and on request their standard deviations.
 
         Parameters
         ----------
         X : Cells, table or list of pairs, array with two columns, or matrix
             Pairs (row id, column id), one prediction each. Of a table the columns with the usual names of row and
-            column ids (user_id, movieId …), else the only two it has. Cells are asked about cell by cell, in row-major
-            order. Of a matrix, as in :meth:`transform`, the rows are folded in and all columns predicted.
-        return_std : bool
-            Return (mean, standard deviation).
-        unknown : {"prior", "error"}
-            What to do with ids not seen in training: use the prior and warn, or refuse.
-        target : {"observed", "all"} or None
-            "observed", E[y | observed]; "all", E[y] whether observed or not; None: what the model was fitted for.
+            column ids (user_id, movieId …), else the only two it has. Cells are predicted in row-major order. The rows
+            of a matrix are folded in, as in :meth:`transform`, and all columns predicted.
+        return_std : bool, default=False
+            Whether to return (mean, standard deviation).
+        unknown : {"prior", "error"}, default="prior"
+            What to do with ids that the model does not know: predict them from the prior, with a warning, or raise an
+            error.
+        target : {"observed", "all"} or None, default=None
+            Which expectation: E[y | observed] or, of all cells, E[y]. None: what the model was fitted for.
 
         Returns
         -------
-        array, or two
-            One entry for each pair; (rows, columns) for a matrix.
+        mean : ndarray of shape (pairs,) or (rows, columns)
+            Expected values.
+        sd : ndarray of the same shape
+            Standard deviations, with ``return_std=True`` only.
 
         Examples
         --------

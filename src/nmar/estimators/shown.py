@@ -12,7 +12,7 @@ from nmar.report.described import model_facts
 
 
 class Shown:
-    """A table of facts in place of scikit-learn's diagram, which needs a script and knows no results.
+    """A table of facts in place of scikit-learn's diagram, which needs a script and shows no results.
 
     ``sklearn.set_config(display="text")`` turns it off, as it does for other estimators.
     """

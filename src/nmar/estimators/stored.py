@@ -40,10 +40,10 @@ class Stored:
         ----------
         path : str or path-like
             File to write. Missing folders are made.
-        seen : bool
-            Keep the training cells too, so that the loaded model leaves them out of recommendations
-            (``recommend``), goes on learning (``partial_fit``) and tells known rows of a matrix from others
-            (``score``). Otherwise a model file holds no value of a cell; give the cells later (``recommend(seen=…)``).
+        seen : bool, default=False
+            Whether to keep the training cells too, so that the loaded model leaves them out of recommendations
+            (``recommend``), goes on learning (``partial_fit``) and recognises the rows of the fit in a matrix
+            (``score``). Otherwise a model file holds no value of a cell; pass the cells later (``recommend(seen=…)``).
 
         Examples
         --------
@@ -84,7 +84,7 @@ class Stored:
 
 
 def digest_of(cells: Cells) -> str:
-    """A number by which the same cells are told, on the same axes, without holding any of them."""
+    """A number that identifies cells and their axes without holding any of them."""
     digest = hashlib.sha256(np.array(cells.shape).tobytes())
     for array in (*cells.positions(), cells.values):
         digest.update(np.ascontiguousarray(array, np.float64 if array.dtype.kind == "f" else np.int64).tobytes())

@@ -66,9 +66,9 @@ def compare(
     """Fit the same data with and without a model of the missingness, and say what it is worth.
 
     For each data model and seed: the ignorable model, ``mechanism="taste"`` and the two-stage baseline (Gaussian
-    only), each coupled linkage, and the control of each: choices dealt out to other rows and columns at random, and one
-    rate of counts for all cells. All are scored on the same held-out cells, which the missingness pattern is told to
-    treat as neither observed nor missing.
+    only), each coupled linkage, and the control of each: choices assigned to other rows and columns at random, and one
+    rate of counts for all cells. All are scored on the same held-out cells, which the missingness pattern treats as
+    neither observed nor missing.
 
     Parameters
     ----------

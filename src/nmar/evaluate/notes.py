@@ -73,13 +73,13 @@ ERROR = "± is one standard error; it allows for errors that go together within 
 METHODS = (
     (
         "Held-out cells are hidden",
-        "Test and validation cells are neither observed nor missing to the fitted pattern, so no model is"
-        " told that they are missing when in truth they were kept back.",
+        "Test and validation cells are neither observed nor missing to the fitted pattern, so no model"
+        " takes them for missing.",
     ),
     (
         "The gain that counts",
         "Gaussian models have noise by row and column, so that unequal noise is no gain of any of them (not where"
-        " noise='constant' was asked for, or the linkage moves the mean). The ignorable model has a heavy tail as well."
+        " noise='constant', or the linkage moves the mean). The ignorable model has a heavy tail as well."
         " Modelling the missingness helps where a model of it (coupled, or choices that describe values) beats the best"
         " of its controls: missingness ignored, noise by chance of being observed, heavier tails everywhere and, for"
         " choices, those of other rows and columns. Where it does not, a control is recommended, if it beats the"

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.data.cells import Cells
+from nmar.evaluate.gains import Judges
 from nmar.evaluate.imputed import Imputations, Statistic
 from nmar.evaluate.notes import ERROR
 from nmar.evaluate.pooling import pool
+from nmar.posterior.places import Unknown
+from nmar.prob.linkage import Curve, Free, Linkage
 
 if TYPE_CHECKING:
     import pandas
@@ -175,3 +180,37 @@ class BendSensitivity:
 
     def __str__(self) -> str:
         return self.text()
+
+
+def bent(link: Linkage, bend: float) -> Linkage:
+    """The linkage with c, or with the power of its table, fixed."""
+    if isinstance(link, Curve):
+        return replace(link, c=bend, learn=False)
+    if isinstance(link, Free):
+        return replace(link, values=tuple(float(v) for v in link.spread**bend), learn=False)
+    raise ValueError(f"the {link.name} linkage has no parameter to move; fit 'linear', 'geometric' or 'free'")
+
+
+def at_bends(
+    link: Linkage, bends: Array, held_out: Cells, fitted: Callable[[Linkage], Any], unknown: Unknown
+) -> BendSensitivity:
+    """Scores and predictions of held-out cells at each bend of the linkage; ``fitted`` makes a model of one."""
+    found, means, sds = [], [], []
+    for value in bends:
+        model = fitted(bent(link, float(value)))
+        found.append(model.log_density(held_out, unknown=unknown))
+        mean, sd = model.predict_entries(*held_out.pairs(), return_std=True, unknown=unknown)
+        means.append(mean)
+        sds.append(sd)
+    scores, center = np.array(found), np.array(means)
+    gains, judges = scores - scores[0], Judges.of([held_out])
+    return BendSensitivity(
+        bends,
+        "c" if isinstance(link, Curve) else "bend",
+        scores.mean(axis=1),
+        gains.mean(axis=1),
+        np.array([judges.error(one) for one in gains]),
+        np.sqrt(np.mean((center - held_out.values) ** 2, axis=1)),
+        center.mean(axis=1),
+        np.sqrt(np.mean(np.array(sds) ** 2, axis=1)),
+    )

@@ -157,7 +157,7 @@ def begin(
 
 
 def _support(law: Law, bounds: Bounds, cells: Cells) -> Support | None:
-    """Range and levels of the values, where they are asked for; other families than the Gaussian have their own."""
+    """Range and levels of the values, where a fit has bounds; families other than the Gaussian have their own."""
     if bounds is None or not law.data.has_values or not len(cells):
         return None
     if law.family.location:

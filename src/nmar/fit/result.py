@@ -63,7 +63,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def uninterrupted(fitted: Fitted) -> Fitted:
-    """The fit; one that was interrupted is raised, so that nothing goes on as if it had ended by itself."""
+    """The fit; one that was interrupted is raised, so that no caller mistakes it for a finished one."""
     if fitted.interrupted:
         raise Interrupted(fitted)
     return fitted

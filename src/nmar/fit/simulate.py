@@ -159,7 +159,7 @@ def _check_shape(shape: Any) -> None:
 
 
 def _noise(model: DataModel, link: Linkage, noise: str, tail: float | Literal[False]) -> Noise | None:
-    """The noise asked for, or None; what this model and linkage cannot have is refused as by a fit."""
+    """The noise, or None. A fit's error refuses what this model and linkage cannot have."""
     if tail is True:
         raise ValueError("tail=True; give degrees of freedom above 0, or False")
     return Options.of(noise=noise, tail=tail).noise_law(model, link)

@@ -20,7 +20,7 @@ def train_stream(source: Source, options: Options, control: Control | None = Non
     """Fit from a stream; see :class:`nmar.fit.solvers.schedule.Stream` for what it must give.
 
     In memory are one batch, the columns' factors and what is shared. Rows are given up when their batch has been
-    used: the posterior's rows are those of the last batch, and any others are folded in when they are asked about.
+    used: the posterior's rows are those of the last batch, and others have to be folded in.
     """
     method = options.method if isinstance(options.method, Minibatch) else Minibatch()
     stream = Stream(method, source)

@@ -1,6 +1,6 @@
 """Which cells a fit is about: the observed ones, or all of them (theory.md, Target population).
 
-Enters: training cells and P(observed) of each, from a pattern fitted by itself or from the user. Leaves: the cells with
+Enters: training cells and P(observed) of each, from a pattern fitted first or from the user. Leaves: the cells with
 weights by inverse probability, so that observed cells stand for all. The values do not steer this pattern; in the
 coupled fit that follows they do, so the weights stay as they are.
 """

@@ -59,8 +59,9 @@ class Noise:
     def begun(self, shape: tuple[int, int], cells: int) -> Noise:
         """The noise that a fit of so many cells starts from.
 
-        Lines start alike and are let differ late. A factor that has not been found yet looks like noise of the lines it
-        belongs to, and where they are told to be noisy it never is (docs/experiments/noise.md).
+        Lines start alike and differ only after some sweeps. A factor that has not been learned yet looks like noise of
+        the lines it belongs to, and is never learned where their noise is large from the start
+        (docs/experiments/noise.md).
         """
         rows, cols = (float(np.clip(CELLS_START * cells / n, START, LONGEST_START)) for n in shape)
         return replace(self, shapes=(rows, cols), waits=WAIT)

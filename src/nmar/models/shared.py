@@ -28,7 +28,7 @@ class Info:
         Σ log Z of the state it started from, less what lines pay for being exposed to cells of their own: to their
         observed ones once more, to their hidden ones less than to all.
     stats : Statistics or None
-        Vectors over counts under the present q(n), where they were asked for.
+        Vectors over counts under the present q(n), where they were computed.
     weights : ndarray of shape (2, cells) or None
         Sums of weighted targets and weights of each cell in row-major order, for cellwise data models.
     sums : LineSums or None
@@ -36,11 +36,11 @@ class Info:
     cross : ndarray or None
         Expected counts and exposures of products of the pattern's covariates, of the axis that gives them.
     tail : float or None
-        Σ (E log ω − E ω) over the cells, where values have a Student tail and n-vectors were asked for.
+        Σ (E log ω − E ω) over the cells, where values have a Student tail and n-vectors were computed.
     read : object
-        What a reader is learned from, where n-vectors were asked for.
+        What a reader is learned from, where n-vectors were computed.
     detected : object
-        What the mechanism is learned from, where n-vectors were asked for.
+        What the mechanism is learned from, where n-vectors were computed.
     """
 
     log_z: float

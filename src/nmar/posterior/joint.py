@@ -1,7 +1,7 @@
 """Joint draws: the lines of both sides once, then cells given them, so that cells of a line go together.
 
 Enters: a posterior. Leaves: posteriors without uncertainty, draws of the whole model, and values of cells given one of
-them. :func:`nmar.posterior.posterior.sample` draws each cell by itself instead: right for one cell, too narrow for a
+them. :func:`nmar.posterior.posterior.sample` draws cells independently: right for one cell, too narrow for a
 mean or a correlation of many.
 """
 
@@ -64,8 +64,7 @@ def drawn(posterior: Posterior, rng: np.random.Generator) -> Posterior:
 def values_given(known: Posterior, i: Array, j: Array, seed: np.random.SeedSequence) -> Array:
     """One value of each cell (i, j), given a draw of the model, in the user's units.
 
-    Noise depends on the seed and on which cells are asked for: the same cells get the same values, and other cells
-    noise of their own.
+    Noise depends on the seed and on the cells: the same cells get the same values, and other cells noise of their own.
     """
     return as_seen(known, latent_given(known, i, j, seed))
 

@@ -1,7 +1,7 @@
 """Where cells lie in a fitted model: ids become positions, here and nowhere else.
 
 Enters: ids of rows and columns, or cells. Leaves: positions, and the posterior they are positions of, which has more
-lines than the fitted one where ids without cells are asked about.
+lines than the fitted one where ids have no cells.
 """
 
 from __future__ import annotations
@@ -18,7 +18,17 @@ from nmar.posterior.posterior import Posterior, log_density
 Array = NDArray[Any]
 Unknown = Literal["error", "prior"]
 
-__all__ = ["Places", "Unknown", "cell_places", "held_out_score", "line_places", "pair_places"]
+__all__ = [
+    "Places",
+    "Unknown",
+    "are_other_rows",
+    "cell_places",
+    "entry_places",
+    "held_out_score",
+    "line_places",
+    "pair_places",
+    "under_known_ids",
+]
 
 REMEDY = "remove them, or pass unknown='prior'"  # of ids that are not known
 
@@ -85,6 +95,16 @@ def pair_places(
     return Places(posterior.extended(new_rows, new_cols) if longer else posterior, i, j)
 
 
+def entry_places(
+    posterior: Posterior, rows: ArrayLike, cols: ArrayLike, unknown: Unknown = "error", values: bool = True
+) -> Places:
+    """Places of entries, one row id and one column id each."""
+    found = pair_places(posterior, rows, cols, unknown, values)
+    if len(found.row) != len(found.col):
+        raise ValueError(f"rows has length {len(found.row)} and cols {len(found.col)}; give one id of each per entry")
+    return found
+
+
 def cell_places(posterior: Posterior, cells: Cells) -> Places:
     """Places of cells; ids that the model does not know get its prior line, at position −1."""
     if cells.rows == posterior.rows and cells.cols == posterior.cols:
@@ -107,3 +127,31 @@ def held_out_score(posterior: Posterior, cells: Cells) -> Array:
         return np.zeros(len(known))
     found, weights = log_density(posterior, *known.positions(), known.values), known.weights
     return found if weights is None else found * (weights / weights.mean())
+
+
+def under_known_ids(posterior: Posterior, cells: Cells) -> Cells:
+    """Cells whose rows are only counted, under the row ids of the fit if there are as many."""
+    if cells.rows.table is not None or cells.shape[0] != posterior.rows.size:
+        return cells
+    return Cells(cells.by(0), posterior.rows, cells.cols, cells.weights)
+
+
+def are_other_rows(posterior: Posterior, cells: Cells, seen: Cells | None) -> bool:
+    """Whether the rows of a matrix are not those of the fit: an id is new, or a cell of both has two values.
+
+    Rows that are only counted are those of the fit if there are as many of them.
+    """
+    counted = cells.rows.table is None
+    if counted and cells.shape[0] != posterior.rows.size:
+        return True
+    if not counted and (posterior.rows.positions(cells.row_ids, "prior") < 0).any():
+        return True
+    if seen is None:
+        raise ValueError(
+            "a matrix says by position which rows it holds, and a loaded model has no training cells to compare"
+            " them with; pass nmar.Cells with ids, or fold the rows in"
+        )
+    cells = under_known_ids(posterior, cells).align(seen.rows, seen.cols, unknown="drop")
+    key, known_key = (np.ravel_multi_index(each.positions(), each.shape) for each in (cells, seen))
+    _, here, there = np.intersect1d(key, known_key, assume_unique=True, return_indices=True)
+    return not np.array_equal(cells.values[here], seen.values[there])

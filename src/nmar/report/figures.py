@@ -1,4 +1,4 @@
-"""Drawing with matplotlib, the one place that knows it; imported when the first figure is asked for.
+"""Drawing with matplotlib, the one place that knows it; imported for the first figure.
 
 Colours are given by role. :func:`as_svg` turns the roles into CSS variables, so that a figure inside a page
 follows the page's light or dark scheme.

@@ -63,7 +63,7 @@ class Control:
         self._reason: str | None = None
 
     def preparing(self) -> Control:
-        """The control of a fit that prepares this one: callbacks are told of its sweeps as of a search."""
+        """The control of a fit that prepares this one: callbacks receive its sweeps as those of a search."""
         return Control(self._callbacks, "search")
 
     def tell(self, progress: Progress, phase: Phase | None = None) -> None:

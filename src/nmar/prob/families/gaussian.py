@@ -56,36 +56,6 @@ class Gaussian(Family):
         y2 = np.square(np.asarray(y, dtype=float))
         return 2 * y2 / (1 + np.sqrt(1 + 8 * np.asarray(e_psi) * y2))
 
-    def location_log(
-        self,
-        y: Numbers,
-        mean: Numbers,
-        second: Numbers,
-        phi1: Numbers,
-        delta: Numbers,
-        phi2: Numbers,
-        precision: Numbers,
-        log_precision: Numbers,
-    ) -> Array:
-        """Return E[log N(y; phi1 mu + delta, phi2 / precision)].
-
-        Parameters
-        ----------
-        y : float or ndarray
-            Values.
-        mean, second : float or ndarray
-            E[mu] and E[mu^2].
-        phi1, delta, phi2 : float or ndarray
-            Location scale, location shift and variance linkage at n.
-        precision, log_precision : float or ndarray
-            E and E log of the inverse variance.
-        """
-        phi1, phi2 = np.asarray(phi1, dtype=float), np.asarray(phi2, dtype=float)
-        centred = np.asarray(y, dtype=float) - np.asarray(delta)
-        square = expected_square(centred, phi1 * np.asarray(mean), np.square(phi1) * np.asarray(second))
-        spread = np.asarray(log_precision) - np.log(2 * np.pi * phi2)
-        return 0.5 * spread - 0.5 * np.asarray(precision) / phi2 * square
-
     def statistic_names(self, mean_linkage: bool = False) -> tuple[str, ...]:
         return self.mean_basis if mean_linkage else self.basis
 

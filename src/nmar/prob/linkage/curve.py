@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -28,7 +28,6 @@ class Curve(Linkage, ABC):
         Standard deviation of the normal prior of a learned c.
     """
 
-    by_count: ClassVar[bool] = True  # whether c is what one more count adds
     c: float | None = None
     prior_width: float = field(default=0.1, kw_only=True)
 

@@ -42,7 +42,6 @@ class Linear(Curve):
     """
 
     name: ClassVar[str] = "linear"
-    by_count: ClassVar[bool] = False
     bounds: ClassVar[tuple[float, float]] = (-50.0, 0.475)
 
     def __post_init__(self) -> None:
