@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from problems import BareModel, make_view
+from problems import BareModel, make_view, sampled
 from scipy.special import gammaln, logsumexp
 
 from nmar.kernels.choose import BACKENDS, choose
@@ -29,7 +29,6 @@ ROUNDING = 2e-15
 CLOSE = {np.float64: {"rtol": 1e-11, "atol": 1e-12}, np.float32: {"rtol": 1e-4, "atol": 1e-4}}
 dtypes = pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
 both = pytest.mark.parametrize("backend", BACKENDS)
-thinnings = pytest.mark.parametrize("s", THINNINGS)
 
 
 def falling(levels, low=0.1):
@@ -45,6 +44,7 @@ CLOSED = {
     "linear+": lambda s: Linear(0.3, thinning=s),
     "linear-": lambda s: Linear(-0.5, thinning=s),
 }
+some_closed = pytest.mark.parametrize(("name", "s"), sampled([(name, s) for s in THINNINGS for name in CLOSED], 2))
 
 
 def log_choices(e, s):
@@ -128,8 +128,7 @@ def exact(linkage, s, rate, cell):
 
 @dtypes
 @both
-@pytest.mark.parametrize("name", CLOSED)
-@thinnings
+@some_closed
 def test_closed_bins_at_every_rate(s, name, backend, dtype):
     linkage, kernels, tolerance = CLOSED[name](s), choose(backend), CLOSE[dtype]
     table = table_of(linkage)
@@ -149,8 +148,7 @@ def test_closed_bins_at_every_rate(s, name, backend, dtype):
         np.testing.assert_allclose(held, sum(cell[1] for cell in every[3 * p : 3 * p + 3]), **wide)
 
 
-@pytest.mark.parametrize("name", CLOSED)
-@thinnings
+@some_closed
 def test_weights_of_closed_bins(s, name):
     """Log weight and mean count of each bin by itself, those that q never reaches too."""
     linkage = CLOSED[name](s)
@@ -166,8 +164,7 @@ def test_weights_of_closed_bins(s, name):
     np.testing.assert_allclose(counts.log_truncation(np.array(RATES), s), total, rtol=1e-14)
 
 
-@pytest.mark.parametrize("name", CLOSED)
-@thinnings
+@some_closed
 def test_tiny_rates_leave_the_first_count_of_each_bin(s, name):
     linkage, rates = CLOSED[name](s), np.array([1e-30, 1e-18])
     first = np.array((1, 2) if linkage.bins == "parity" else linkage.starts or range(1, linkage.size + 1))
@@ -235,7 +232,7 @@ def test_an_open_table_is_long_enough_or_says_that_it_is_short(s, name, backend)
 # --- the law ----------------------------------------------------------------------------------------------------
 
 
-@thinnings
+@pytest.mark.parametrize("s", THINNINGS)
 def test_moments_of_an_observed_cell(s):
     for rate in RATES:
         p = law(rate, s)

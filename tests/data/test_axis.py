@@ -218,3 +218,15 @@ def test_an_instant_is_one_id_in_every_zone_and_container():
 def test_dates_of_two_units_extend_an_axis():
     axis = Axis.from_ids(np.array(["2024-01-02", "2024-01-01"], "datetime64[ns]")).extend([NOON])
     assert axis.positions(np.array(["2024-01-01", "2024-03-01T12"], "datetime64[s]")).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("step", [1, 3, 1000])
+def test_integers_far_from_all_ids_are_unknown(step):
+    ids = 7 + step * np.random.default_rng(0).permutation(50)
+    axis = Axis.from_ids(ids)
+    far = np.array([-(2**63), -1, 0, 6, 7 + step * 50, 2**63 - 1])
+    np.testing.assert_array_equal(axis.positions(far, unknown="prior"), -1)
+    np.testing.assert_array_equal(axis.positions(ids), np.arange(50))
+    between = np.arange(7, 7 + step * 50)
+    found = axis.positions(between, unknown="prior")
+    np.testing.assert_array_equal(found >= 0, np.isin(between, ids))

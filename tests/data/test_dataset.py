@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
+import zlib
 
 import numpy as np
 import pytest
@@ -11,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nmar
-from nmar.data import ingest, shards, stored, write_frame
+from nmar.data import ingest, manifest, shards, stored, write_frame
+from nmar.data.axis import Axis
 from nmar.data.dataset import Dataset
+from nmar.data.manifest import find_manifest
 from nmar.data.storage import Storage, find_files
 from nmar.data.stored import NeedsMemory, StoredArray
 
@@ -199,14 +203,131 @@ def test_a_damaged_file_is_named(harm, name, tmp_path):
         dataset.verify()
 
 
-def test_positions_outside_the_matrix_never_reach_a_loop(tmp_path):
-    dataset = Dataset.from_cells(nmar.Cells.from_frame(table(), "user", "item", "y"), tmp_path / "d")
-    path = tmp_path / "d" / "by0" / "00001.indices"
-    wrong = np.fromfile(path, np.int32)
-    wrong[3] = 30
-    wrong.tofile(path)
-    with pytest.raises(ValueError, match=r"by0/00001.indices' is damaged: it holds a position outside 0 … 29"):
-        dataset.by(0).lines(0, dataset.shape[0])
+def flipped(path, place, bit=0):
+    """One bit of a file changed."""
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1 << bit
+    path.write_bytes(data)
+
+
+def first_pass(dataset):
+    """What begins by reading a dataset, by name."""
+    model = nmar.CCPF(nmar.Effects("rows"), "ignorable", factors=1, max_iter=1, random_state=0)
+    return {
+        "to_cells": dataset.to_cells,
+        "batches": lambda: list(dataset.batches(100)),
+        "contains": lambda: dataset.contains(np.arange(30), np.arange(30)),
+        "score": lambda: model.fit(nmar.Cells.from_frame(table(), "user", "item", "y")).score(dataset),
+        "by": lambda: dataset.by(0).lines(0, dataset.shape[0]),
+    }
+
+
+@pytest.mark.parametrize("use", ["to_cells", "batches", "contains", "score", "by"])
+@pytest.mark.parametrize("name", ["by0/00001.values", "by0/00001.indices"])
+def test_a_flipped_bit_is_refused_by_whatever_reads_first(use, name, tmp_path):
+    Dataset.from_cells(nmar.Cells.from_frame(table(), "user", "item", "y"), tmp_path / "d")
+    flipped(tmp_path / "d" / name, 17)
+    if use == "contains" and name.endswith("values"):
+        pytest.skip("positions alone are read")
+    with pytest.raises(ValueError, match=f"{name}' is damaged: its checksum is wrong"):
+        first_pass(Dataset(tmp_path / "d"))[use]()
+
+
+def test_flipped_bits_of_line_pointers_and_ids_are_refused(tmp_path):
+    Dataset.from_cells(nmar.Cells.from_frame(table("text"), "user", "item", "y"), tmp_path / "d")
+    for name in ("by0/indptr", "by1/indptr"):
+        path = tmp_path / "d" / name
+        for place in range(0, path.stat().st_size, 7):
+            flipped(path, place, place % 8)
+            with pytest.raises(ValueError, match=f"{name}' is damaged: its checksum is wrong"):
+                Dataset(tmp_path / "d")
+            flipped(path, place, place % 8)
+    flipped(tmp_path / "d" / "rows.npz", 200)
+    with pytest.raises(ValueError, match=r"rows.npz' is damaged: its checksum is wrong"):
+        Dataset(tmp_path / "d").to_cells()
+
+
+def test_the_manifest_has_a_checksum_of_its_own(tmp_path):
+    whole = Dataset.from_cells(nmar.Cells.from_frame(table(), "user", "item", "y"), tmp_path / "d").manifest
+    path = tmp_path / "d" / "manifest.json"
+    good = path.read_bytes()
+    for place in range(0, len(good), 3):
+        flipped(path, place, (0, 1, 2, 4)[place % 4])
+        try:
+            found = find_manifest(Storage(str(tmp_path / "d")))
+        except ValueError as error:
+            assert "manifest.json' " in str(error)
+        else:  # white space, or another program's file
+            assert found is None or found == whole
+        path.write_bytes(good)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"cells": 401}, "begin at"),
+        ({"cells": "400"}, "cells of shape"),
+        ({"shape": [40, 0]}, "cells of shape"),
+        ({"shape": [41, 30]}, "the length of by0/indptr"),
+        ({"shape": 3}, "TypeError"),
+        ({"values": "object"}, "values='object'"),
+        ({"weighted": True}, "the length of by0/00000.weights"),
+        ({"starts": [[0, 500, 400], [0, 400]]}, "begin at"),
+        ({"files": {}}, "the length of"),
+        ({"files": [1]}, "AttributeError"),
+        ({"more": 1}, "TypeError"),
+    ],
+)
+def test_a_manifest_whose_parts_disagree_is_refused(change, told, tmp_path):
+    Dataset.from_cells(nmar.Cells.from_frame(table(), "user", "item", "y"), tmp_path / "d")
+    path = tmp_path / "d" / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ValueError, match=rf"manifest.json' is damaged: .*{told}.*build the dataset again"):
+        Dataset(tmp_path / "d")
+
+
+def sealed(folder, name, data):
+    """A file of a dataset replaced, with the checksum of what is there now."""
+    (folder / name).write_bytes(data)
+    path = folder / "manifest.json"
+    record = json.loads(path.read_text())
+    record["files"][name] = [len(data), zlib.crc32(data)]
+    del record["checksum"]
+    path.write_text(json.dumps({**record, "checksum": manifest._checksum(record)}))
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value", "told"),
+    [
+        ("by0/00001.indices", 3, 30, "it holds a position outside 0 … 29"),
+        ("by0/00001.values", 3, np.nan, "it holds a number that is not finite"),
+        ("by0/indptr", 3, 10**9, "it does not rise from 0 to 400"),
+        ("by1/indptr", 0, -1, "it does not rise from 0 to 400"),
+    ],
+)
+def test_crafted_arrays_with_right_checksums_never_reach_a_loop(name, place, value, told, tmp_path):
+    Dataset.from_cells(nmar.Cells.from_frame(table(), "user", "item", "y"), tmp_path / "d")
+    kinds = {"indices": np.int32, "values": np.float64, "indptr": np.int64}
+    wrong = np.fromfile(tmp_path / "d" / name, kinds[name.replace("/", ".").rsplit(".", 1)[-1]])
+    wrong[place] = value
+    sealed(tmp_path / "d", name, wrong.tobytes())
+    with pytest.raises(ValueError, match=f"{name}' is damaged: {told}"):
+        Dataset(tmp_path / "d").to_cells()
+
+
+def test_ids_of_another_length_than_the_matrix_are_refused(tmp_path):
+    Dataset.from_cells(nmar.Cells.from_frame(table(), "user", "item", "y"), tmp_path / "d")
+    sealed(tmp_path / "d", "rows.npz", manifest.pack_axis(Axis.range(41)))
+    with pytest.raises(ValueError, match=r"rows.npz' is damaged: 41 ids, and the dataset has 40"):
+        Dataset(tmp_path / "d").to_cells()
+
+
+def test_a_store_of_an_older_version_is_refused_with_the_remedy(tmp_path):
+    Dataset.from_cells(nmar.Cells.from_frame(table(), "user", "item", "y"), tmp_path / "d")
+    path = tmp_path / "d" / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 1}))
+    with pytest.raises(ValueError, match=r"manifest.json' was written by an older nmar; build the dataset again"):
+        Dataset(tmp_path / "d")
 
 
 @settings(deadline=None)

@@ -326,3 +326,19 @@ def test_names_of_index_and_columns_are_kept(tmp_path):
         table = one.impute(n=1, seed=0, rows=["s3", "s0"]).table(0)
         assert (table.index.name, table.columns.name) == ("sample", "gene")
         assert list(table.index) == ["s3", "s0"]
+
+
+@pytest.mark.parametrize(("mean", "shape"), [(0.0, (30, 20)), (0.003, (200, 100))])
+def test_joint_draws_of_sparse_counts_are_as_small_as_predictions(mean, shape):
+    """Rates of lines without counts were drawn near 0, and their lines without bound."""
+    rng = np.random.default_rng(0)
+    mask = rng.random(shape) < 0.3
+    row, col = np.nonzero(mask)
+    cells = nmar.Cells.from_arrays(row, col, rng.poisson(mean, len(row)).astype(float), shape=shape)
+    model = nmar.CCPF(nmar.Factorization(2, family="poisson"), "ignorable", **SETTINGS).fit(cells)
+    away = np.nonzero(~mask)
+    predicted = model.predict_entries(*away).mean()
+    for sweeps in (0, 5):
+        drawn = model.impute(10, seed=1, cells=away, sweeps=sweeps).values
+        assert drawn.max() <= (0 if mean == 0.0 else 10)
+        assert drawn.mean() == pytest.approx(predicted, rel=0.2, abs=1e-4)

@@ -228,9 +228,10 @@ def test_a_full_disk_is_named_and_leaves_the_checkpoint(where, nearby, tmp_path)
     from nmar.posterior import store
 
     def full(path, write, sync=True):
-        if (where == "spool") == ("_spool" in str(path)):
+        def broken(file):
             raise OSError(errno.ENOSPC, "No space left on device")
-        return atomic.write_with(path, write, sync)
+
+        return atomic.write_with(path, broken if (where == "spool") == ("_spool" in str(path)) else write, sync)
 
     name = {"spool": "_spool", "checkpoint": "sweep-000003"}[where]
     with pytest.MonkeyPatch.context() as patched:

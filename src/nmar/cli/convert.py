@@ -53,7 +53,12 @@ def write_cells(path: str, cells: Any, names: dict[str, str] = NAMES) -> None:
         if cells.weights is not None:
             raise ValueError(f"OUT {path!r}: mtx has no place for weights; use csv, parquet or npz")
         matrix = sparse.coo_array((cells.values, cells.positions()), shape=cells.shape)
-        write_with(path, lambda file: scipy.io.mmwrite(file, matrix))
+
+        def write(file: Path) -> None:
+            with open(file, "wb") as stream:  # given a path, scipy says nothing of a full disk
+                scipy.io.mmwrite(stream, matrix)
+
+        write_with(path, write)
     elif kind == ".npz":
         plain = [np.array(ids.tolist()) if ids.dtype == object else ids for ids in (row, col)]
         if any(ids.dtype == object for ids in plain):

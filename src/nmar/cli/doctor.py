@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print what there is; exit status 1 if the kernels disagree."""
     from nmar import __version__
-    from nmar.fit.executor import available_cpus
+    from nmar.prob.threads import available_cpus
 
     out(f"nmar {__version__}, Python {platform.python_version()}, {platform.platform()}")
     for name in REQUIRED:

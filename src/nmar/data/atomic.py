@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import stat
 from collections.abc import Callable
 from pathlib import Path
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def write_with(path: str | os.PathLike[str], write: Callable[[Path], object], sync: bool = True) -> Path:
     """Let ``write`` fill a temporary file beside ``path``, then put it in place.
 
-    A failure leaves an older file as it was and nothing else behind. The file is on disk before it takes its place,
-    and its permissions are those of any new file. Without ``sync`` a loss of power may leave it incomplete: for files
-    whose checksums are kept elsewhere.
+    A failure leaves an older file as it was and nothing else behind. The file is on disk before it takes its place. It
+    has the permissions of the file that it replaces, or those of any new file, and a symbolic link stays one. Without
+    ``sync`` a loss of power may leave it incomplete: for files whose checksums are kept elsewhere. ``write`` has to
+    raise an error where it could not write everything.
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"path={str(target)!r}: the folder {str(target.parent)!r} does not exist; create it")
+        raise FileNotFoundError(f"path={str(path)!r}: the folder {str(target.parent)!r} does not exist; create it")
     temporary = target.with_name(f".{target.stem}.{secrets.token_hex(8)}{target.suffix}")
-    # not with mkstemp, which makes files that only their owner can read
-    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     try:
+        # not with mkstemp, which makes files that only their owner can read
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+        os.close(os.open(temporary, flags, 0o666 if mode is None else mode | stat.S_IWUSR))
         write(temporary)
         if sync:
             with open(temporary, "rb+") as stream:
                 os.fsync(stream.fileno())
+        if mode is not None:
+            os.chmod(temporary, mode)
         os.replace(temporary, target)
         if sync:
             _sync_folder(target.parent)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in FULL:
+            raise OSError(
+                error.errno, f"no space left for {str(path)!r}; an older file there is intact: free some, then go on"
+            ) from error
         raise
     return target
 

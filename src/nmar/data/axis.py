@@ -227,6 +227,12 @@ class Axis:
 
     def _find_sorted(self, array: NDArray[Any]) -> Positions:
         assert self.table is not None
+        if "places" not in self._cache:
+            self._cache["places"] = _places_of(self.table)
+        if self._cache["places"] is not None:
+            places, low = self._cache["places"]
+            inside = (array >= low) & (array < low + len(places))
+            return np.where(inside, places[np.where(inside, array - low, 0)], -1)
         if "sorter" not in self._cache:
             self._cache["sorter"] = np.argsort(self.table, kind="stable")
             self._cache["sorted"] = self.table[self._cache["sorter"]]
@@ -244,6 +250,16 @@ def _from_table(ids: NDArray[Any]) -> Axis:
     if ids.dtype == np.int64 and n and ids[0] == 0 and ids[-1] == n - 1 and np.array_equal(ids, np.arange(n)):
         return Axis.range(n)
     return Axis(n, ids) if n else Axis.range(0)
+
+
+def _places_of(ids: NDArray[Any]) -> tuple[Positions, int] | None:
+    """Positions of all integers from the smallest id on, −1 where there is none; None where ids lie far apart."""
+    if ids.dtype != np.int64 or not len(ids) or int(ids.max()) - int(ids.min()) > 8 * len(ids) + 1024:
+        return None
+    low = int(ids.min())
+    places = np.full(int(ids.max()) - low + 1, -1, dtype=np.int64)
+    places[ids - low] = np.arange(len(ids))
+    return places, low
 
 
 def _find_in_range(array: NDArray[Any], size: int) -> Positions:

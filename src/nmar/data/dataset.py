@@ -19,9 +19,19 @@ from nmar.data.axis import Axis
 from nmar.data.cells import Cells
 from nmar.data.compressed import Compressed, index_dtype
 from nmar.data.ingest import plan
-from nmar.data.manifest import AXES, NAME, Manifest, check_file, find_manifest, known_manifest, pack_axis, unpack_axis
+from nmar.data.manifest import (
+    AXES,
+    NAME,
+    REMEDY,
+    CheckedFiles,
+    Manifest,
+    find_manifest,
+    known_files,
+    pack_axis,
+    unpack_axis,
+)
 from nmar.data.shards import Plan, Tell, run_build, write_lines
-from nmar.data.storage import Storage, as_array, find_files, is_remote
+from nmar.data.storage import Storage, find_files, is_remote
 from nmar.data.stored import NeedsMemory, StoredArray, StoredLines
 from nmar.data.tables import Wanted
 
@@ -92,7 +102,7 @@ class Dataset(Cells):
         built = find_manifest(here)
         if built is not None:
             _check_opened(here.url, built, wanted, duplicates, store)
-            self._open(here, built)
+            self._open(CheckedFiles(here, built))
             return
         target = Storage(_store(os.fspath(path), store), options if store is None or is_remote(str(store)) else ())
         files = find_files(os.fspath(path), options)
@@ -106,18 +116,19 @@ class Dataset(Cells):
                     f"store={target.url!r} holds a dataset of another source, or of files that have changed since;"
                     f" remove it, give another folder, or open it as it is: nmar.Dataset({target.url!r})"
                 )
-            self._open(target, found)
+            self._open(CheckedFiles(target, found))
             return
         jobs = n_jobs or len(os.sched_getaffinity(0))
         made = run_build(Plan(source, target, duplicates, jobs, progress or _quiet))
-        self._open(target, made)
+        self._open(CheckedFiles(target, made))
 
-    def _open(self, storage: Storage, manifest: Manifest, changed: tuple[Any, bool] = (None, False)) -> None:
-        self.storage, self.manifest, self._changed = storage, manifest, changed
+    def _open(self, files: CheckedFiles, changed: tuple[Any, bool] = (None, False)) -> None:
+        self._files, self._changed = files, changed
+        self.storage, self.manifest = files.storage, files.manifest
         self._axes: dict[int, Axis] = {}
         self._by = {axis: self._lines(axis) for axis in (0, 1)}
         self._order = None
-        self._weights = self._array(0, "weights") if manifest.weighted else None  # type: ignore[assignment]
+        self._weights = self._array(0, "weights") if self.manifest.weighted else None  # type: ignore[assignment]
         self._turned_weights = None
 
     @classmethod
@@ -168,7 +179,14 @@ class Dataset(Cells):
 
     def _axis(self, axis: int) -> Axis:
         if axis not in self._axes:
-            self._axes[axis] = unpack_axis(self.storage.read(AXES[axis]))
+            name = AXES[axis]
+            made = unpack_axis(self._files.read(name))
+            if len(made) != self.shape[axis]:
+                raise ValueError(
+                    f"file {self.storage.path(name)!r} is damaged: {len(made)} ids, and the dataset has"
+                    f" {self.shape[axis]}; {REMEDY}"
+                )
+            self._axes[axis] = made
         return self._axes[axis]
 
     @property
@@ -202,22 +220,14 @@ class Dataset(Cells):
 
     def _lines(self, axis: int) -> StoredLines:
         indices: Any = self._array(axis, "indices")
-        return StoredLines(self._pointers(axis), indices, self._array(axis, "values"), self.shape[1 - axis])  # type: ignore[arg-type]
-
-    def _pointers(self, axis: int) -> NDArray[np.int64]:
-        """Where the cells of each line begin; mapped, so that processes of one machine share it."""
-        name = f"by{axis}/indptr"
-        if self.storage.remote:
-            return as_array(self.storage.read(name), np.int64)
-        self.storage.size(name)  # named, if it is missing
-        return np.asarray(np.memmap(self.storage.path(name), np.int64, "r"))
+        return StoredLines(self._files.pointers(axis), indices, self._array(axis, "values"), self.shape[1 - axis])  # type: ignore[arg-type]
 
     def _array(self, axis: int, kind: str) -> StoredArray:
         other = self.shape[1 - axis]
         kinds = {"indices": index_dtype(other), "values": self.manifest.values, "weights": "float64"}
         starts = np.array(self.manifest.starts[axis], np.int64)
         below = other if kind == "indices" else 0
-        made = StoredArray(self.storage, self.manifest.names(axis, kind), starts, np.dtype(kinds[kind]), below)
+        made = StoredArray(self._files, self.manifest.names(axis, kind), starts, np.dtype(kinds[kind]), below)
         change, narrow = self._changed
         return made if kind != "values" or change is None else replace(made, change=change, narrow=narrow)
 
@@ -243,9 +253,12 @@ class Dataset(Cells):
         return found
 
     def verify(self, name: str | None = None) -> None:
-        """Compare files, or one of them, with their checksums; one that is missing or damaged is refused by name."""
+        """Compare files, or one of them, with their checksums; one that is missing or damaged is refused by name.
+
+        Each file is compared before it is read for the first time, too.
+        """
         for each in self.manifest.files if name is None else (name,):
-            check_file(self.manifest, self.storage, each)
+            self._files.check(each)
 
     def __repr__(self) -> str:
         rows, cols = self.shape
@@ -261,7 +274,7 @@ class Dataset(Cells):
         """The same cells with the values ``f(values)``; ``f`` is called with pieces, as they are read."""
         first = StoredLines.with_values(self.by(0), self._array(0, "values").changed(f)).values  # type: ignore[arg-type]
         made = Dataset.__new__(Dataset)
-        made._open(self.storage, self.manifest, (f, first.narrow))  # type: ignore[attr-defined]
+        made._open(self._files, (f, first.narrow))  # type: ignore[attr-defined]
         return made
 
     def to_cells(self) -> Cells:
@@ -303,7 +316,7 @@ class Dataset(Cells):
 def _opened(storage: Storage, digest: str, changed: tuple[Any, bool] = (None, False)) -> Dataset:
     """A dataset that was opened before, here or in another process."""
     made = Dataset.__new__(Dataset)
-    made._open(storage, known_manifest(storage, digest), changed)
+    made._open(known_files(storage, digest), changed)
     return made
 
 

@@ -129,7 +129,7 @@ def make_piece(source: Source, piece: Piece, storage: Storage) -> None:
         weights = [build.as_weights(arrow_array(table.column(name)), name) for name in source.columns[3:]]
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
-    order, indptr = _by_row(row, len(rows))
+    order, indptr = by_lines(row, len(rows))
     storage.write(piece.name("rows"), pack_axis(rows))
     storage.write(piece.name("cols"), pack_axis(cols))
     storage.write(piece.name("counts"), np.bincount(col, minlength=len(cols)))
@@ -156,13 +156,13 @@ def _numbered(column: Any) -> tuple[Axis, Array]:
     return axis, rank.astype(np.int32)[encoded.indices.to_numpy()]
 
 
-def _by_row(row: Array, count: int) -> tuple[Array, NDArray[np.int64]]:
-    """The order that sorts lines by row, as they came within one, and where each row begins."""
-    order = np.argsort((row & 0xFFFF).astype(np.uint16), kind="stable")  # two radix sorts, far faster than one sort
+def by_lines(major: Array, count: int) -> tuple[Array, NDArray[np.int64]]:
+    """The order that sorts cells by line, as they came within one, and where each line begins."""
+    order = np.argsort((major & 0xFFFF).astype(np.uint16), kind="stable")  # two radix sorts, far faster than one sort
     if count > 1 << 16:
-        order = order[np.argsort((row >> 16).astype(np.uint16)[order], kind="stable")]
+        order = order[np.argsort((major >> 16).astype(np.uint16)[order], kind="stable")]
     indptr = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(row, minlength=count), out=indptr[1:])
+    np.cumsum(np.bincount(major, minlength=count), out=indptr[1:])
     return order, indptr
 
 

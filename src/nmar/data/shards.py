@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from nmar.data import build
 from nmar.data.axis import Axis
 from nmar.data.compressed import Compressed, index_dtype
-from nmar.data.ingest import FOLDER, Placed, Source, join_axes, make_piece, place, placed
+from nmar.data.ingest import FOLDER, Placed, Source, by_lines, join_axes, make_piece, place, placed
 from nmar.data.manifest import AXES, Manifest, pack_axis, shard_name
 from nmar.data.storage import Storage, as_array
 
@@ -175,11 +175,7 @@ class ShardMaker:
             return np.concatenate([self._get(f"{k:06d}.{kind}", dtype, *span) for k, span in enumerate(spans)])
 
         major = gather("major", index_dtype(len(self.axes[1]))) - start
-        order = np.argsort((major & 0xFFFF).astype(np.uint16), kind="stable")
-        if stop - start > 1 << 16:
-            order = order[np.argsort((major >> 16).astype(np.uint16)[order], kind="stable")]
-        indptr = np.zeros(stop - start + 1, np.int64)
-        np.cumsum(np.bincount(major, minlength=stop - start), out=indptr[1:])
+        order, indptr = by_lines(major, stop - start)
         minor = gather("minor", index_dtype(len(self.axes[0])))[order]
         values = gather("turned", self.values)[order]
         weights = gather("heavy", np.float64)[order] if self.weighted else None

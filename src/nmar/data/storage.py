@@ -6,11 +6,9 @@ own that may be written to. Files appear whole or not at all. Errors name the fi
 
 from __future__ import annotations
 
-import errno
 import glob
 import os
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -150,7 +148,7 @@ class Storage:
                     stream.write(view)
 
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        named(target, lambda: write_with(target, fill, sync=False))
+        write_with(target, fill, sync=False)
 
     def remove(self, *names: str) -> None:
         """Remove files that are there."""
@@ -187,18 +185,6 @@ class Storage:
 
     def _missing(self, name: str) -> FileNotFoundError:
         return FileNotFoundError(f"file {self.path(name)!r} is missing; restore it, or build the dataset again")
-
-
-def named(path: str, write: Callable[[], Any]) -> Any:
-    """Run ``write``; a full disk is said to be one, with the file that did not fit."""
-    try:
-        return write()
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise OSError(
-                error.errno, f"no space left for {path!r}; what was written before is intact: free some, then go on"
-            ) from error
-        raise
 
 
 def as_array(data: bytearray, dtype: Any) -> NDArray[Any]:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.data.compact import all_finite
 from nmar.data.compressed import Compressed
 from nmar.data.ids import as_positions
-from nmar.data.storage import Storage, as_array
+from nmar.data.storage import as_array
 
 Array = NDArray[Any]
 
@@ -27,16 +28,26 @@ class NeedsMemory(TypeError):
     """A step that needs all cells at once was asked of cells on disk."""
 
 
+class Files(Protocol):
+    """A folder whose files are read by ranges of bytes."""
+
+    def path(self, name: str) -> str:
+        """Where a file lies."""
+
+    def read_into(self, name: str, start: int, target: memoryview, ahead: int = 0) -> None:
+        """Fill ``target`` with the bytes of a file from ``start`` on; ``ahead`` bytes more will be needed soon."""
+
+
 @dataclass(frozen=True, eq=False)
 class StoredArray:
     """A long array in several files, read a slice at a time.
 
     Attributes
     ----------
-    storage : Storage
+    storage : Files
         Where its parts lie.
     names : tuple of str
-        Where its parts lie.
+        Names of its parts.
     starts : ndarray
         (parts + 1) place of the first entry of each part, and the length of all.
     stored : dtype
@@ -49,7 +60,7 @@ class StoredArray:
         Dtype of what is read.
     """
 
-    storage: Storage
+    storage: Files
     names: tuple[str, ...]
     starts: NDArray[np.int64]
     stored: np.dtype[Any]
@@ -107,14 +118,15 @@ class StoredArray:
         return as_array(made, self.stored)
 
     def _check(self, data: memoryview, name: str) -> None:
-        """Refuse positions that no loop may use: kernels read memory without asking."""
-        if not self.below:
-            return
-        found = np.frombuffer(data, self.stored)
-        if not (found.min() >= 0 and found.max() < self.below):
+        """Refuse positions that no loop may use, for kernels read memory without asking, and values that are none."""
+        found, wrong = np.frombuffer(data, self.stored), ""
+        if self.below and not (found.min() >= 0 and found.max() < self.below):
+            wrong = f"a position outside 0 … {self.below - 1}"
+        elif not self.below and not all_finite(found):
+            wrong = "a number that is not finite"
+        if wrong:
             raise ValueError(
-                f"file {self.storage.path(name)!r} is damaged: it holds a position outside 0 … {self.below - 1};"
-                " restore it, or build the dataset again"
+                f"file {self.storage.path(name)!r} is damaged: it holds {wrong}; restore it, or build the dataset again"
             )
 
     def _pick(self, places: Array) -> Array:

@@ -245,8 +245,10 @@ class Asking:
         ((2,), True)
         """
         model, i, j = self._positions(rows, cols, unknown, target, given=given)
+        if not return_std:
+            return ask.expectation(model, i, j)
         mean, variance = ask.mean_and_variance(model, i, j)
-        return (mean, np.sqrt(variance)) if return_std else mean
+        return mean, np.sqrt(variance)
 
     def predict_levels(
         self, rows: ArrayLike, cols: ArrayLike, unknown: Unknown = "error", target: Target = None

@@ -94,7 +94,7 @@ class Imputing:
         intervals too narrow (docs/experiments/imputation.md). Use :meth:`sensitivity` to see what that would change.
 
         Data augmentation draws the two sides in turn, each given the other. The pattern, the linkage, prior variances
-        and, for families other than the Gaussian, the dispersion κ stay at their fitted values. A
+        and scales and, for families other than the Gaussian, the dispersion κ stay at their fitted values. A
         :class:`nmar.Regressor` has no posterior, so that its draws differ by noise alone.
 
         Examples

@@ -16,7 +16,7 @@ from nmar.fit.problem import seed_sequence
 from nmar.posterior import levels
 from nmar.posterior.mixing import draws, mixtures
 from nmar.posterior.places import Places, cell_places
-from nmar.posterior.posterior import Posterior, log_density, mean_and_variance
+from nmar.posterior.posterior import Posterior, expectation, log_density
 
 Array = NDArray[Any]
 
@@ -41,7 +41,7 @@ def score(posterior: Posterior, cells: Cells) -> Scores:
     """Score every cell."""
     at = cell_places(posterior, cells)
     y = np.asarray(cells.values, np.float64)
-    mean, _ = mean_and_variance(*at)
+    mean = expectation(*at)
     return Scores(log_density(*at, y), log_density(*at, y, plugin=True), (y - mean) ** 2)
 
 

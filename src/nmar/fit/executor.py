@@ -6,7 +6,6 @@ changes no bit of the answer. Kernels release the GIL.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -14,6 +13,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+
+from nmar.prob.threads import available_cpus
 
 Task = Callable[[Any, Any], Any]
 
@@ -51,14 +52,6 @@ class Threads:
         finally:
             for each in waiting:
                 each.cancel()
-
-
-def available_cpus() -> int:
-    """Processors this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on Linux
-        return os.cpu_count() or 1
 
 
 def resolve_jobs(n_jobs: int | None) -> int:

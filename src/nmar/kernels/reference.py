@@ -26,6 +26,7 @@ from nmar.kernels.layout import (
     refill_view,
 )
 from nmar.kernels.levels import read_levels
+from nmar.kernels.predict import log_mixture, pair_moments, pair_rates
 from nmar.kernels.spec import (
     EMPTY_INT,
     GRID_RATIO,
@@ -62,7 +63,10 @@ __all__ = [  # offered as they are, see spec.py
     "features",
     "fill_view",
     "gather_first",
+    "log_mixture",
     "own_memory",
+    "pair_moments",
+    "pair_rates",
     "place",
     "read_levels",
     "refill_view",

@@ -206,6 +206,45 @@ class LevelReading(NamedTuple):
     sums: Array  # (G, L, 4) by style and level Σ q(g) weight × (1, density at the lower end / σ, at the upper, 1/σ²)
 
 
+class NormalPairs(NamedTuple):
+    """Pairs of normal lines, by position; −1 is the last line."""
+
+    mean: Array  # (I, d) E[a]
+    spread: Array  # (I, d(d+1)/2) packed covariances (prob.factor.pack), (I, d) variances, or (I, 0): not asked for
+    other_mean: Array  # (J, d) E[b]
+    other_spread: Array
+    rows: Array  # (m,)
+    cols: Array  # (m,)
+
+
+class RatePairs(NamedTuple):
+    """Pairs of lines of non-negative weights, by position; −1 is the last line."""
+
+    mean: Array  # (I, K) E[u], float64
+    variance: Array  # (I, K) Var[u], float64, or (I, 0): not asked for
+    other_mean: Array  # (J, K) E[v]
+    other_variance: Array
+    rows: Array  # (m,)
+    cols: Array  # (m,)
+
+
+class Mixture(NamedTuple):
+    """Laws of the values of cells: mixtures over components and bins of normal laws, or of Student laws.
+
+    In a bin a component has the mean φ1 μ + δ and the variance (a Student law: squared scale) φ1² Var μ + noise.
+    """
+
+    mean: Array  # (m, C) E[μ]
+    variance: Array  # (m, C) Var[μ]
+    of_component: Array  # (m, C) log weights of the components; (0, 0): one component
+    precision: Array  # (m,) what the noise of a cell is divided by; empty: 1
+    freedom: Array  # (m,) degrees of freedom; empty: normal laws
+    of_bin: Array  # (m, B) log weights of the bins; (0, 0): one bin
+    phi1: Array  # (B,)
+    delta: Array  # (B,)
+    noise: Array  # (B,) σ²φ2
+
+
 class Kernels(Protocol):
     """A backend: where lines are kept, how a side lies in memory, and the few loops.
 
@@ -322,6 +361,18 @@ class Kernels(Protocol):
 
     def tabulate(self, shape: Array, rate: Array) -> GammaTable:
         """E[log u] of gamma factors as stored, and their totals by line."""
+        ...
+
+    def pair_moments(self, pairs: NormalPairs) -> Array:
+        """E and Var of ⟨a, b⟩ of independent lines: (2, m), float64; Var is 0 where it is not asked for."""
+        ...
+
+    def pair_rates(self, pairs: RatePairs) -> Array:
+        """E and Var of Σ_k u_k v_k of independent weights: (2, m), float64; Var is 0 where it is not asked for."""
+        ...
+
+    def log_mixture(self, y: Array, mixture: Mixture) -> Array:
+        """Log density of the value of each cell (m,), float64; −∞ where no part of the mixture has any weight."""
         ...
 
     def visit_normal(self, *given: Any) -> int:

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
 from nmar.data.covariates import Design
-from nmar.kernels.spec import Expectation, Kernels, NormalPrior
+from nmar.kernels.choose import choose
+from nmar.kernels.spec import Expectation, Kernels, NormalPairs, NormalPrior
 from nmar.models.alignment import FLOOR, Alignment
 from nmar.models.covariates import DesignedLines, LineCoefficients
 from nmar.models.dual import solve_dual
@@ -324,16 +325,21 @@ class Bilinear(DataModel):
 
     def predictive(self, rows: NormalFactor, cols: NormalFactor, shared: Priors) -> NormalPredictive:
         """E[μ] and Var[μ] of paired lines."""
-        a, b = (self.features(side, axis, shared) for axis, side in enumerate((rows, cols)))
-        mean = np.einsum("pk,pk->p", a.first, b.first, dtype=np.float64)
-        if self.diagonal:
-            va, vb = a.second, b.second
-            spread = a.first**2 * vb + va * (b.first**2 + vb)
-            variance = spread.sum(axis=1, dtype=np.float64)
-        else:
-            # S_a on E[bb'] plus S_b on E[a]E[a]': sums of non-negative terms, no cancellation
-            variance = np.einsum("pk,pk->p", rows.spread, b.second, dtype=np.float64)
-            variance += np.einsum("pk,pk->p", a.second - rows.spread, cols.spread, dtype=np.float64)
+        each = np.arange(len(rows.mean))
+        return self.predictive_at(rows, cols, (each, each), shared, choose())
+
+    def predictive_at(
+        self,
+        rows: NormalFactor,
+        cols: NormalFactor,
+        pairs: tuple[Array, Array],
+        shared: Priors,
+        kernels: Kernels,
+        unsure: bool = True,
+    ) -> NormalPredictive:
+        """E[μ] and Var[μ] of lines where they are."""
+        a, b = (side.spread if unsure else np.empty((len(side.mean), 0)) for side in (rows, cols))
+        mean, variance = kernels.pair_moments(NormalPairs(rows.mean, a, cols.mean, b, *pairs))
         return NormalPredictive(mean[:, None], np.maximum(variance, 0.0)[:, None])
 
     def prior_line(self, axis: int, side: NormalFactor, shared: Priors) -> NormalFactor:

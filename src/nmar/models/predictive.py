@@ -12,8 +12,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp, ndtr, stdtr
+from scipy.special import gammaln, logsumexp, ndtr, ndtri, stdtr, stdtrit
 
+from nmar.kernels.choose import choose
+from nmar.kernels.predict import log_student
+from nmar.kernels.spec import EMPTY_FLOAT, Mixture
 from nmar.models.noise import Noise
 from nmar.prob.factor import SURE, GammaFactor
 from nmar.prob.families.base import is_count
@@ -23,6 +26,7 @@ Array = NDArray[Any]
 Some = Any  # components of cells: two lists of positions, or ... for all
 
 FEWEST = 3.0  # degrees of freedom at which variances are taken, at least
+NOWHERE = np.empty((0, 0))
 TOGETHER = 1 << 17  # numbers in a table of components × bins: few enough for the cache
 
 
@@ -110,6 +114,21 @@ class NormalPredictive:
 
         return mixed(self._weights(), of, len(table.phi2))
 
+    def log_mixture(self, y: Array, table: BinTable, log_weight: Array, plugin: bool) -> Array:
+        """Log density of each cell, mixed over components and over bins of these log weights, (cells,)."""
+        mixture = Mixture(
+            np.ascontiguousarray(self.mean),
+            np.zeros_like(self.mean) if plugin else np.ascontiguousarray(self.variance),
+            NOWHERE if self.log_weight is None else np.ascontiguousarray(self.log_weight),
+            EMPTY_FLOAT if self.precision is None else self.precision,
+            EMPTY_FLOAT if self.freedom is None else self.freedom,
+            log_weight,
+            table.phi1,
+            table.delta,
+            table.phi2 * table.dispersion,
+        )
+        return choose().log_mixture(y, mixture)
+
     def ceiling(self, y: Array, table: BinTable, limits: tuple[float, float], plugin: bool) -> Array:
         """The density at its best variance; where bins differ in the mean, as if y were the mean of the narrowest."""
         level = np.ones(len(y)) if self.precision is None else 1.0 / self.precision
@@ -142,6 +161,14 @@ class NormalPredictive:
         below = ndtr(z) if self.freedom is None else stdtr(self.freedom[:, None, None], z)
         return np.sum(np.exp(self._weights())[:, :, None] * below, axis=1)
 
+    def quantile(self, level: float, table: BinTable) -> Array | None:
+        """Where a cell's distribution function reaches ``level``; None where it is a mixture of several."""
+        if self.mean.shape[1] > 1 or len(table.phi2) > 1:
+            return None
+        mean, variance = (part[:, 0, 0] for part in self._parts(table, plugin=False))
+        at = ndtri(level) if self.freedom is None else stdtrit(self.freedom, level)
+        return np.asarray(mean + at * np.sqrt(variance))
+
     def between(self, edges: Array, table: BinTable, plugin: bool) -> Array:
         """P(edge k < y ≤ edge k + 1) in a table with one bin: (cells, edges − 1); to full precision in both tails."""
         mean, variance = self._parts(table, plugin)
@@ -166,15 +193,6 @@ class NormalPredictive:
             return rng.normal(table.phi1[bins] * mu + table.delta[bins], np.sqrt(noise))
         scale = np.sqrt(table.phi1[bins] ** 2 * variance + noise)
         return table.phi1[bins] * mean + table.delta[bins] + scale * rng.standard_t(self.freedom[:, None], bins.shape)
-
-
-def log_student(square: Array, variance: Array, freedom: Array | None) -> Array:
-    """Log density of a Student law at a squared distance from its centre; normal where ``freedom`` is None."""
-    if freedom is None:
-        return -0.5 * (np.log(2.0 * np.pi * variance) + square / variance)
-    half = 0.5 * (freedom + 1.0)
-    constant = gammaln(half) - gammaln(0.5 * freedom) - 0.5 * np.log(np.pi * freedom)
-    return np.asarray(constant - 0.5 * np.log(variance) - half * np.log1p(square / (freedom * variance)))
 
 
 def with_noise(found: Predictive, noise: Noise, rows: GammaFactor | None, cols: GammaFactor | None) -> Predictive:

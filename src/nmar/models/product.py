@@ -174,8 +174,12 @@ class Product(DataModel):
         return ProductSide(weights, self._scale(weights))
 
     def drawn_lines(self, axis: int, side: ProductSide, shared: None, rng: np.random.Generator) -> ProductSide:
-        """Weights and their scale; ones stay ones."""
-        return side if side.scale is None else ProductSide(side.weights.drawn(rng), side.scale.drawn(rng))
+        """Weights; ones stay ones.
+
+        Scales stay as they are, as prior variances do. Their posterior reaches down to 0, and a line without counts
+        whose scale is drawn there has weights without bound.
+        """
+        return side if side.scale is None else ProductSide(side.weights.drawn(rng), side.scale)
 
     def divergence(self, side: ProductSide, axis: int, shared: None) -> float:
         """KL of the lines and their scales."""

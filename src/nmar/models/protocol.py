@@ -271,6 +271,16 @@ class DataModel(ABC):
     def predictive(self, rows: Any, cols: Any, shared: Any) -> Predictive:
         """What is known of the cells of paired lines (both sides of one length)."""
 
+    def predictive_at(
+        self, rows: Any, cols: Any, pairs: tuple[Array, Array], shared: Any, kernels: Kernels, unsure: bool = True
+    ) -> Predictive:
+        """What is known of the cells at these positions, −1 being the last line.
+
+        A model whose lines kernels can pair need not gather them. Where ``unsure`` is False nobody will read the
+        uncertainty of the means.
+        """
+        return self.predictive(rows.take(pairs[0]), cols.take(pairs[1]), shared)
+
     @abstractmethod
     def prior_line(self, axis: int, side: Any, shared: Any) -> Any:
         """A side of one line for an id that was never seen."""

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from nmar.models.predictive import BinTable, NormalPredictive, log_student
+from nmar.kernels.predict import log_student
+from nmar.models.predictive import BinTable, NormalPredictive
 from nmar.prob.detection import MOST, seen
 
 Array = NDArray[Any]

@@ -11,16 +11,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from nmar.models.predictive import BinTable, Predictive, pick
+from nmar.models.predictive import BinTable, NormalPredictive, Predictive, pick
 from nmar.prob import counts
 from nmar.prob.linkage import Linkage
 from nmar.prob.pieces import pieces
+from nmar.prob.threads import in_threads
 
 if TYPE_CHECKING:
     from nmar.posterior.posterior import Posterior
@@ -58,7 +60,20 @@ class Mixed:
 
     def log_density(self, y: Array, plugin: bool) -> Array:
         """log Σ_n p(y | n) P(n | observed), (cells,)."""
+        if isinstance(self.cells, NormalPredictive):
+            return self.cells.log_mixture(y, self.table, self.log_weight, plugin)
         return logsumexp(self.log_weight + self.cells.log_density(y, self.table, plugin), axis=1)
+
+    def moments(self) -> tuple[Array, Array]:
+        """E[y | observed] and Var[y | observed], (cells,)."""
+        weight = np.exp(self.log_weight)
+        at, spread = self.cells.moments(self.table)
+        mean = np.sum(weight * at, axis=1)
+        return mean, np.sum(weight * (spread + (at - mean[:, None]) ** 2), axis=1)
+
+    def quantile(self, level: float) -> Array | None:
+        """Where the distribution function of each cell reaches ``level``; None where there is no closed form."""
+        return self.cells.quantile(level, self.table) if isinstance(self.cells, NormalPredictive) else None
 
     def cumulative(self, y: Array) -> Array | None:
         """P(Y ≤ y | observed), (cells,); None where the data model has no closed form."""
@@ -66,22 +81,34 @@ class Mixed:
         return None if found is None else np.sum(np.exp(self.log_weight) * found, axis=1)
 
 
-def mixtures(posterior: Posterior, i: Array, j: Array, moments: bool = False, plugin: bool = False) -> Iterator[Mixed]:
+Part = Callable[[], Mixed]  # some cells, made ready when they are asked for
+
+
+def mixtures(posterior: Posterior, i: Array, j: Array, moments: bool = False) -> Iterator[Mixed]:
     """All cells, some at a time, under the law of an observed cell's events, or of any cell's (``Law.target``).
 
-    ``moments`` asks open tables to go so far that second moments are complete, not only probabilities; ``plugin`` takes
-    rates at their posterior means.
+    ``moments`` asks open tables to go so far that second moments are complete, not only probabilities.
     """
+    return (part() for part in mixture_parts(posterior, i, j, moments))
+
+
+def mixture_parts(
+    posterior: Posterior, i: Array, j: Array, moments: bool = False, plugin: bool = False
+) -> Iterator[Part]:
+    """The same to be made ready in threads; ``plugin`` takes rates at their posterior means."""
     linkage, rate = posterior.state.shared.linkage, _rates(posterior, i, j, plugin)
     if linkage.bins == "open":
-        yield from _open_mixtures(posterior, i, j, rate, _size_at(linkage, moments))
-        return
-    for block in pieces(len(i), BLOCK):
-        where = np.arange(block.start, block.stop)
-        weigh = _known if linkage.bins == "known" else _closed
-        table = posterior.table(None)
-        log_weight = weigh(linkage, rate[where], _every(posterior))
-        yield Mixed(where, log_weight, posterior.cells(i[where], j[where]), table, rate[where])
+        return _open_parts(posterior, (i, j, rate), _size_at(linkage, moments))
+    asked = posterior, (i, j, rate), posterior.table(None)
+    return (partial(_closed_mixture, *asked, block) for block in pieces(len(i), BLOCK))
+
+
+def _closed_mixture(posterior: Posterior, asked: tuple[Array, Array, Array], table: BinTable, block: slice) -> Mixed:
+    i, j, rate = (part[block] for part in asked)
+    linkage = posterior.state.shared.linkage
+    weigh = _known if linkage.bins == "known" else _closed
+    log_weight = weigh(linkage, rate, _every(posterior))
+    return Mixed(np.arange(block.start, block.stop), log_weight, posterior.cells(i, j), table, rate)
 
 
 def draws(m: Mixed, n: int, rng: np.random.Generator) -> Array:
@@ -92,14 +119,16 @@ def draws(m: Mixed, n: int, rng: np.random.Generator) -> Array:
 def log_mixture(posterior: Posterior, i: Array, j: Array, y: Array, plugin: bool) -> Array:
     """log p(y | observed) of each cell, in the model's units; open sums run until the stopping rule is met."""
     out = np.empty(len(y))
-    short, size = [np.empty(0, np.int64)], 0
-    for m in mixtures(posterior, i, j, plugin=plugin):
+
+    def score(part: Part) -> tuple[Array, int]:
+        m = part()
         out[m.where] = m.log_density(y[m.where], plugin)
         left = m.where[~_complete(posterior, m, y[m.where], out[m.where], plugin)]
-        if len(left):
-            short.append(left)
-            size = max(size, m.log_weight.shape[1])
-    _extend(posterior, (i, j, y), out, np.concatenate(short), size, plugin)
+        return left, m.log_weight.shape[1] if len(left) else 0
+
+    found = in_threads(score, mixture_parts(posterior, i, j, plugin=plugin))
+    short = np.concatenate([np.empty(0, np.int64), *(left for left, _ in found)])
+    _extend(posterior, (i, j, y), out, short, max((size for _, size in found), default=0), plugin)
     return out
 
 
@@ -111,7 +140,8 @@ def _extend(
         size = min(2 * size, MOST)
         i, j, y = (part[short] for part in asked)
         left = []
-        for m in _open_mixtures(posterior, i, j, _rates(posterior, i, j, plugin), _always(size)):
+        for part in _open_parts(posterior, (i, j, _rates(posterior, i, j, plugin)), _always(size)):
+            m = part()
             out[short[m.where]] = m.log_density(y[m.where], plugin)
             left.append(short[m.where[~_complete(posterior, m, y[m.where], out[short[m.where]], plugin)]])
         short = np.concatenate(left)
@@ -163,6 +193,8 @@ def _every(posterior: Posterior) -> bool:
 def _closed(linkage: Linkage, rate: Array, every: bool) -> Array:
     """log P(bin) of tables with finitely many bins."""
     assert linkage.size is not None
+    if linkage.size == 1:
+        return np.zeros((len(rate), 1))
     given = linkage.bins, linkage.size, linkage.events, linkage.starts
     return counts.log_probabilities(rate, *given, every=every)
 
@@ -195,17 +227,22 @@ def _size_at(linkage: Linkage, moments: bool) -> Callable[[float], int]:
     return size_at
 
 
-def _open_mixtures(
-    posterior: Posterior, i: Array, j: Array, rate: Array, size_at: Callable[[float], int]
-) -> Iterator[Mixed]:
+def _open_parts(
+    posterior: Posterior, asked: tuple[Array, Array, Array], size_at: Callable[[float], int]
+) -> Iterator[Part]:
     """Cells of like rates together, those with the largest first, so that few cells have long tables."""
-    linkage = posterior.state.shared.linkage
+    rate = asked[2]
     order = np.argsort(-rate, kind="stable")
     start = 0
     while start < len(order):
         size = size_at(float(rate[order[start]]))
         where = order[start : start + min(max(ROOM // size, 1), BLOCK)]
-        at = rate[where]
-        log_weight = counts.log_probabilities(at, "open", size, linkage.events, every=_every(posterior))
-        yield Mixed(where, log_weight, posterior.cells(i[where], j[where]), posterior.table(size), at)
+        yield partial(_open_mixture, posterior, asked, where, size)
         start += len(where)
+
+
+def _open_mixture(posterior: Posterior, asked: tuple[Array, Array, Array], where: Array, size: int) -> Mixed:
+    i, j, rate = (part[where] for part in asked)
+    events = posterior.state.shared.linkage.events
+    log_weight = counts.log_probabilities(rate, "open", size, events, every=_every(posterior))
+    return Mixed(where, log_weight, posterior.cells(i, j), posterior.table(size), rate)

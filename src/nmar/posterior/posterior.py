@@ -15,22 +15,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.data.axis import Axis
+from nmar.kernels.choose import choose
+from nmar.kernels.spec import RatePairs
 from nmar.models.law import Law
 from nmar.models.missingness import PatternSide
 from nmar.models.predictive import BinTable, NormalPredictive, Predictive, with_noise
 from nmar.models.selected import Selected
 from nmar.models.state import Shared, Side, State
 from nmar.posterior import levels
-from nmar.posterior.mixing import BLOCK, Mixed, draws, log_mixture, mixtures
+from nmar.posterior.mixing import BLOCK, Mixed, Part, draws, log_mixture, mixture_parts, mixtures
 from nmar.prob import counts
 from nmar.prob.linkage import Linkage
 from nmar.prob.pieces import pieces
+from nmar.prob.threads import in_threads
 from nmar.prob.tree import join
 from nmar.prob.units import Units
 
 Array = NDArray[Any]
 
 NOBODY: Array = np.empty(0, object)  # no ids
+ONE_BIN = BinTable(np.ones(1), np.zeros(1), np.ones(1), 1.0)
 DRAWS = 4000  # of a cell, from which quantiles are taken where there is no closed distribution function
 
 
@@ -84,12 +88,7 @@ class Posterior:
 
     def rates(self, i: Array, j: Array) -> Array:
         """E[Λ_ij] = Σ_k E[u_ik] E[v_jk], not s: the expected count, not its geometric mean."""
-        u, v = (side.pattern.weights for side in self.state.sides)
-        out = np.empty(len(i))
-        for block in pieces(len(i), BLOCK):
-            a, b = u.take(i[block]).mean, v.take(j[block]).mean
-            out[block] = np.einsum("pk,pk->p", a, b, dtype=np.float64)
-        return np.maximum(out, 1e-300)
+        return self._paired_rates(i, j, unsure=False)[0]
 
     def observed_probability(self, i: Array, j: Array) -> Array:
         """P(observed) of the cells (i, j) at the mean rate, 1 − exp(−E[Λ]), or integrated over the value."""
@@ -103,21 +102,30 @@ class Posterior:
 
     def observed_rates(self, i: Array, j: Array) -> Array:
         """E[Λ_ij | observed], for cells that are asked about as observed; Λ is a gamma of its mean and variance."""
-        out = np.empty(len(i))
-        for block in pieces(len(i), BLOCK):
-            out[block] = counts.observed_rate(*self.rate_moments(i[block], j[block]))
-        return out
+        return counts.observed_rate(*self.rate_moments(i, j))
 
     def rate_moments(self, i: Array, j: Array) -> tuple[Array, Array]:
-        """E Λ and Var Λ = Σ_k (E u² E v² − (E u E v)²) of a block of cells."""
-        (u, du), (v, dv) = (
-            (weights.mean.astype(np.float64), self.law.pattern_of(self.state.shared, axis).variance(weights))
-            for axis, weights in enumerate(
-                side.pattern.weights.take(lines) for side, lines in zip(self.state.sides, (i, j), strict=True)
-            )
-        )
-        mean, variance = np.einsum("pk,pk->p", u, v), np.einsum("pk,pk->p", du, dv + v**2)
-        return np.maximum(mean, 1e-300), variance + np.einsum("pk,pk->p", u**2, dv)
+        """E Λ and Var Λ = Σ_k (E u² E v² − (E u E v)²) of cells."""
+        return self._paired_rates(i, j, unsure=True)
+
+    def _paired_rates(self, i: Array, j: Array, unsure: bool) -> tuple[Array, Array]:
+        """E Λ, and Var Λ if it is asked for, from the moments of the lines that are asked about."""
+        known: list[Array] = []
+        places = [i, j]
+        for axis, side in enumerate(self.state.sides):
+            weights = side.pattern.weights
+            if len(places[axis]) < len(weights.alpha):
+                weights, places[axis] = weights.take(places[axis]), np.arange(len(places[axis]))
+            mean = np.ascontiguousarray(weights.mean, np.float64)
+            law = self.law.pattern_of(self.state.shared, axis)
+            known += [mean, law.variance(weights) if unsure else np.empty((len(mean), 0))]
+        pairs, out = RatePairs(*known, *places), np.empty((2, len(i)))
+
+        def pair(block: slice) -> None:
+            out[:, block] = choose().pair_rates(pairs._replace(rows=places[0][block], cols=places[1][block]))
+
+        in_threads(pair, pieces(len(i), BLOCK))
+        return np.maximum(out[0], 1e-300), out[1]
 
     def cells(self, i: Array, j: Array) -> Predictive:
         """What the data model predicts for the cells (i, j), given what is known of them (``Law.given``)."""
@@ -129,10 +137,17 @@ class Posterior:
     def _any_cells(self, i: Array, j: Array) -> Predictive:
         """What the data model predicts for the cells, whether they are observed or not."""
         rows, cols = self.state.sides
-        found = self.law.data.predictive(rows.data.take(i), cols.data.take(j), self.state.shared.data)
+        found = self.law.data.predictive_at(rows.data, cols.data, (i, j), self.state.shared.data, choose())
         if self.state.shared.noise is None:
             return found
         return with_noise(found, self.state.shared.noise, rows.take_noise(i), cols.take_noise(j))
+
+    @property
+    def mean_is_plain(self) -> bool:
+        """Whether E[y] of a cell is E[μ], whatever its count and whether it is observed."""
+        law, shared = self.law, self.state.shared
+        plain = law.family.location and law.data.has_values and shared.linkage.mean is None
+        return plain and law.support is None and law.scale is None and (shared.mechanism is None or law.given is None)
 
     def _selected(self, found: Predictive, i: Array, j: Array, missed: bool) -> Selected:
         rows, cols, mechanism = *(side.detection for side in self.state.sides), self.state.shared.mechanism
@@ -176,6 +191,21 @@ def log_density(posterior: Posterior, i: Array, j: Array, y: Array, plugin: bool
     return found + units.log_jacobian()
 
 
+def expectation(posterior: Posterior, i: Array, j: Array) -> Array:
+    """E[y | observed]; where the linkage moves no mean, that of μ, without a sum over counts."""
+    if not posterior.mean_is_plain:
+        return mean_and_variance(posterior, i, j)[0]
+    (rows, cols), shared = posterior.state.sides, posterior.state.shared
+    out = np.empty(len(i))
+
+    def fill(block: slice) -> None:
+        asked = rows.data, cols.data, (i[block], j[block]), shared.data, choose()
+        out[block] = posterior.law.data.predictive_at(*asked, unsure=False).moments(ONE_BIN)[0][:, 0]
+
+    in_threads(fill, pieces(len(i), BLOCK))
+    return posterior.units.to_user(out)
+
+
 def mean_and_variance(posterior: Posterior, i: Array, j: Array) -> tuple[Array, Array]:
     """E[y | observed] and Var[y | observed], n ~ ZTP(Λ)."""
     if posterior.law.scale is not None:
@@ -189,12 +219,12 @@ def mean_and_variance(posterior: Posterior, i: Array, j: Array) -> tuple[Array, 
 def _moments(posterior: Posterior, i: Array, j: Array) -> tuple[Array, Array]:
     """Mean and variance in the model's units."""
     mean, variance = np.empty(len(i)), np.empty(len(i))
-    for m in mixtures(posterior, i, j, moments=True):
-        weight = np.exp(m.log_weight)
-        at, spread = m.cells.moments(m.table)
-        overall = np.sum(weight * at, axis=1)
-        mean[m.where] = overall
-        variance[m.where] = np.sum(weight * (spread + (at - overall[:, None]) ** 2), axis=1)
+
+    def fill(part: Part) -> None:
+        m = part()
+        mean[m.where], variance[m.where] = m.moments()
+
+    in_threads(fill, mixture_parts(posterior, i, j, moments=True))
     return mean, variance
 
 
@@ -203,9 +233,12 @@ def _seen_moments(posterior: Posterior, i: Array, j: Array) -> tuple[Array, Arra
     support, units = posterior.law.support, posterior.units
     assert support is not None
     mean, variance = np.empty(len(i)), np.empty(len(i))
-    for m in mixtures(posterior, i, j):
-        found = support.moments(partial(_cumulative_at, m, units))
-        mean[m.where], variance[m.where] = found
+
+    def fill(part: Part) -> None:
+        m = part()
+        mean[m.where], variance[m.where] = support.moments(partial(_cumulative_at, m, units))
+
+    in_threads(fill, mixture_parts(posterior, i, j))
     return mean, variance
 
 
@@ -233,22 +266,29 @@ def sample(posterior: Posterior, i: Array, j: Array, n: int, rng: np.random.Gene
 
 
 def quantiles(posterior: Posterior, i: Array, j: Array, at: tuple[float, ...], seed: int = 0) -> Array:
-    """Quantiles of p(y | observed): (cells, at), by bisection on the distribution function, else from draws."""
+    """Quantiles of p(y | observed): (cells, at)."""
     if posterior.law.scale is not None:
         return levels.quantiles(posterior, i, j, at)
-    out = np.empty((len(i), len(at)))
-    mean, variance = _moments(posterior, i, j)
-    discrete = posterior.law.family.discrete
-    method: Any = "inverted_cdf" if discrete else "linear"
-    for m in mixtures(posterior, i, j):
-        center, spread = mean[m.where], np.sqrt(variance[m.where])
-        if m.cumulative(center) is None:
-            drawn = draws(m, DRAWS, np.random.default_rng(seed))
-            out[m.where] = np.quantile(drawn, at, axis=1, method=method).T
-            continue
-        for k, level in enumerate(at):
-            out[m.where, k] = _invert(m.cumulative, level, center, spread)
+    out, discrete = np.empty((len(i), len(at))), posterior.law.family.discrete
+
+    def fill(part: Part) -> None:
+        m = part()
+        out[m.where] = _quantiles(m, at, discrete, seed)
+
+    in_threads(fill, mixture_parts(posterior, i, j))
     return np.ceil(out - 1e-6) if discrete else seen(posterior, out)
+
+
+def _quantiles(m: Mixed, at: tuple[float, ...], discrete: bool, seed: int) -> Array:
+    """In closed form, else by bisection on the distribution function, else from draws."""
+    known = [found for level in at if (found := m.quantile(level)) is not None]
+    if known:
+        return np.stack(known, axis=1)
+    center, variance = m.moments()
+    if m.cumulative(center) is not None:
+        return np.stack([_invert(m.cumulative, level, center, np.sqrt(variance)) for level in at], axis=1)
+    method: Any = "inverted_cdf" if discrete else "linear"
+    return np.quantile(draws(m, DRAWS, np.random.default_rng(seed)), at, axis=1, method=method).T
 
 
 def _invert(cdf: Callable[[Array], Any], level: float, at: Array, spread: Array) -> Array:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +13,10 @@ from threadpoolctl import threadpool_limits
 from nmar.data.cells import Compressed
 from nmar.models.arguments import check_count
 from nmar.posterior.places import Unknown, line_places
-from nmar.posterior.posterior import Posterior, mean_and_variance
+from nmar.posterior.posterior import Posterior, expectation
 from nmar.prob.counts import chance
 from nmar.prob.pieces import pieces
+from nmar.prob.threads import in_threads
 
 Array = NDArray[Any]
 
@@ -110,8 +109,8 @@ def _rank(score: Score, lines: Array, n: int, count: int, away: Away | None) -> 
     for block in blocks[:1]:
         rank(block)
     if len(blocks) > 1:  # products and partitions let other threads run; BLAS's own would get in their way
-        with threadpool_limits(1, "blas"), ThreadPoolExecutor(os.cpu_count()) as threads:
-            list(threads.map(rank, blocks[1:]))
+        with threadpool_limits(1, "blas"):
+            in_threads(rank, blocks[1:])
     longest = int((which >= 0).sum(axis=1).max(initial=0))
     return which[:, :longest], scores[:, :longest]
 
@@ -177,4 +176,4 @@ class _Scorer:
             return self.posterior.units.to_user(self._features(0, lines) @ self.features)
         count = len(self.posterior.cols)
         i, j = np.repeat(lines, count), np.tile(np.arange(count), len(lines))
-        return mean_and_variance(self.posterior, i, j)[0].reshape(len(lines), count)
+        return expectation(self.posterior, i, j).reshape(len(lines), count)

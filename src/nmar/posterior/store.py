@@ -19,7 +19,6 @@ import numpy as np
 
 from nmar.data.atomic import write_with
 from nmar.data.axis import Axis
-from nmar.data.storage import named
 from nmar.posterior.learned_estimator import from_bytes, is_estimator, to_bytes
 from nmar.prob.families import FAMILIES, Family
 
@@ -200,7 +199,7 @@ def save(path: str | os.PathLike[str], record: Any, kind: str = FORMAT) -> None:
             archive.writestr("names.json", json.dumps(list(arrays)))
 
     target.parent.mkdir(parents=True, exist_ok=True)
-    named(str(target), lambda: write_with(target, write))
+    write_with(target, write)
 
 
 def load(path: str | os.PathLike[str], kind: str = FORMAT, trusted: Collection[str] = ()) -> Any:

@@ -85,23 +85,27 @@ class Quadratic(Linkage):
     def learn_spread(
         self, family: Family, dispersion: float, stats: Statistics, learn_dispersion: bool
     ) -> tuple[Linkage, float]:
-        """b1, b2 and σ² that maximise the expected log likelihood of the bins' residuals and the prior of σ²."""
+        """b1, b2 and, where it is learned, σ² that maximise the expected log likelihood of the bins' residuals."""
         cells, residual = stats.vectors
         z = np.array(self.places)
         design = np.stack([np.ones_like(z), z, z**2])
+        first = np.array([np.log(dispersion), self.slope, self.bend])
+        held = 0 if learn_dispersion else 1  # numbers of b that stay
 
-        def loss(b: Array) -> tuple[float, Array]:
+        def loss(free: Array) -> tuple[float, Array]:
+            b = np.append(first[:held], free)
             log_variance = np.clip(b @ design, -60.0, 60.0)
             ratio = residual * np.exp(-log_variance)
             prior = PRIOR_RATE * np.exp(-b[0])  # inverse gamma on σ² = e^{b0}
             value = 0.5 * float(cells @ log_variance + ratio.sum()) + (PRIOR_SHAPE + 1.0) * b[0] + prior
             slope = 0.5 * design @ (cells - ratio)
             slope[0] += PRIOR_SHAPE + 1.0 - prior
-            return value, slope
+            return value, slope[held:]
 
-        first = np.array([np.log(dispersion), self.slope, self.bend])
-        found = minimize(loss, first, jac=True, method="BFGS")
-        best = found.x if found.fun < loss(first)[0] else first
+        found = minimize(loss, first[held:], jac=True, method="BFGS")
+        if not found.fun < loss(first[held:])[0]:
+            return self, dispersion
+        best = np.append(first[:held], found.x)
         return replace(self, slope=float(best[1]), bend=float(best[2])), float(np.exp(best[0]))
 
 

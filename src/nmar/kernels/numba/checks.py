@@ -28,7 +28,10 @@ from nmar.kernels.spec import (
     GammaUpdate,
     LineNoise,
     Lines,
+    Mixture,
+    NormalPairs,
     NormalPrior,
+    RatePairs,
 )
 
 Array = NDArray[Any]
@@ -243,3 +246,41 @@ def check_gamma_update(update: GammaUpdate, shape: Array) -> None:
     exposed = update.exposure.shape == (1, shape.shape[1]) or update.exposure.shape == shape.shape
     if not exposed or update.allocated.shape != shape.shape or len(update.activity) != len(shape):
         raise ValueError(f"update_gamma was given an update of other lines than the factors, which are {shape.shape}")
+
+
+# --- predictions --------------------------------------------------------------------------------------------------
+
+
+def check_pairs(pairs: NormalPairs | RatePairs) -> None:
+    """Lines of both sides are of one width, and there is a column for each row."""
+    mean, spread, other_mean, other_spread, rows, cols = pairs
+    sides = len(mean) == len(spread) and len(other_mean) == len(other_spread)
+    if not sides or mean.shape[1] != other_mean.shape[1] or spread.shape[1] != other_spread.shape[1]:
+        shapes = ", ".join(str(part.shape) for part in pairs[:4])
+        raise ValueError(f"lines of pairs have shapes {shapes}; give both sides means and spreads of one width")
+    d = mean.shape[1]
+    if spread.shape[1] not in (0, d, d * (d + 1) // 2):
+        raise ValueError(f"spread has {spread.shape[1]} numbers a line; give {d} variances, packed covariances or none")
+    if len(rows) != len(cols):
+        raise ValueError(f"rows has {len(rows)} entries and cols {len(cols)}; give one of each per pair")
+
+
+def unfit_pairs(pairs: NormalPairs | RatePairs) -> str:
+    """Which positions are not those of lines."""
+    mean, _, other_mean, _, rows, cols = pairs
+    return (
+        f"pairs name rows from {rows.min()} to {rows.max()} of {len(mean)}"
+        f" and columns from {cols.min()} to {cols.max()} of {len(other_mean)}"
+    )
+
+
+def check_mixture(y: Array, mixture: Mixture) -> None:
+    """Arrays are those of the same cells, components and bins."""
+    cells, bins, components = len(y), len(mixture.noise), mixture.mean.shape[1]
+    whole = mixture.mean.shape == mixture.variance.shape == (cells, components)
+    whole &= mixture.of_component.shape == (cells, components) or (components == 1 and not mixture.of_component.size)
+    whole &= mixture.of_bin.shape == (cells, bins) or (bins == 1 and not mixture.of_bin.size)
+    whole &= len(mixture.phi1) == len(mixture.delta) == bins
+    if not (whole and len(mixture.precision) in (0, cells) and len(mixture.freedom) in (0, cells)):
+        shapes = ", ".join(f"{name} {part.shape}" for name, part in mixture._asdict().items())
+        raise ValueError(f"the laws of {cells} values do not fit each other: {shapes}")

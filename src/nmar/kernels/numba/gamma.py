@@ -18,7 +18,7 @@ HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 @exact
-def _shifted(a):
+def shifted(a):
     """x = α + 8, Π (α + i) and its derivative by α, i = 0 … 7."""
     q = a * (a + 7.0)
     first, second = q * (q + 12.0), (q + 6.0) * (q + 10.0)
@@ -62,7 +62,7 @@ def gamma_moments(a, b):
     E[log q] = log β + (α − 1)ψ(α) − α − log Γ(α). With both functions at x = α + 8 their logarithms meet in one:
     log x has the factor (α − 1) − (x − ½) = −8½, and log Π(α + i) and log β have 1.
     """
-    x, product, slope = _shifted(a)
+    x, product, slope = shifted(a)
     whole = 1.0 / (x * product * b)
     inverse = whole * (product * b)
     series = _digamma_series(inverse) - slope * (whole * (x * b))

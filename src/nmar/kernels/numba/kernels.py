@@ -55,6 +55,7 @@ from nmar.kernels.numba.loops import (
     moments_loop,
     statistics_loop,
 )
+from nmar.kernels.numba.predict import log_mixture, pair_moments, pair_rates
 from nmar.kernels.numba.solve import solve_lines
 from nmar.kernels.numba.thinned import steps_of
 from nmar.kernels.numba.tile import TILE
@@ -88,8 +89,11 @@ __all__ = [  # offered as they are, see spec.py
     "features",
     "fill_view",
     "gather_first",
+    "log_mixture",
     "moments_of_missing",
     "own_memory",
+    "pair_moments",
+    "pair_rates",
     "place",
     "read_levels",
     "refill_view",
