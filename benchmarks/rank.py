@@ -3,19 +3,22 @@
     python -m benchmarks.rank auto cptac geuvadis [--seeds 0 1 2] [--one-split] [--max-iter 60] [--rows 1500]
     python -m benchmarks.rank beside ml_latest_small ml_1m yelp_250k
     python -m benchmarks.rank peer cptac geuvadis
+    python -m benchmarks.rank sweeps cptac --rows 1500 --ranks 15 22 --max-iter 60 [--covariance diagonal]
     python -m benchmarks.rank null
 
 Factors 10, the split of the floors (20 % test, 1 % validation, which is not used), test cells hidden. Printed are the
 rank, held-out nats and RMSE, what was tried, and how long the whole fit took over the final run in it. ``beside`` fits
 rank 10 too, and prints what the chosen rank gains over it, ± clustered by row. ``peer`` is softImpute: rows and columns
 centred, soft-thresholded singular values, the penalty chosen on a tenth of the training cells, then all of them.
-``null`` fits values of rank 3 that are masked at random, beside rank 10.
+``sweeps`` prints held-out nats after some of the sweeps of given ranks. ``null`` fits values of rank 3 that are masked
+at random, beside rank 10.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +27,9 @@ import nmar
 from benchmarks.pattern import gain, problem
 from benchmarks.problems import PROBLEMS
 from nmar import CCPF, Cells, Factorization
+from nmar.posterior.places import held_out_score
 
+AT = (8, 12, 16, 20, 30, 40, 60, 100)  # sweeps after which held-out nats are printed
 PATH = 0.8  # each penalty over the one before it
 WORSE = 3  # penalties that do worse on validation cells than the best one, before the path ends
 
@@ -125,6 +130,20 @@ def measure(name: str, train: Cells, test: Cells, seed: int, most: int = 200, be
         )
 
 
+def sweeps(name: str, train: Cells, test: Cells, given: argparse.Namespace) -> None:
+    """Held-out nats on the way, for each rank."""
+    for rank in given.ranks:
+        kept: dict[int, Any] = {}
+        data = Factorization(rank, covariance=given.covariance)
+        model = CCPF(data, random_state=given.seeds[0], max_iter=given.max_iter)
+        model.fit(train, hidden=test, callbacks=[lambda each, kept=kept: kept.update({each.iteration: each.state})])
+        at = [each for each in AT if each < model.n_iter_] + [model.n_iter_]
+        nats = [held_out_score(replace(model.posterior_, state=kept[each]), test).mean() for each in at]
+        told = ", ".join(f"{each}: {score:.4f}" for each, score in zip(at, nats, strict=True))
+        rmse = float(np.sqrt(np.mean((model.predict_entries(*test.pairs()) - test.values) ** 2)))
+        print(f"{name:16s} rank {rank:3d}  rmse {rmse:.4f}  nats after sweeps {told}", flush=True)
+
+
 def some_rows(train: Cells, test: Cells, count: int | None) -> tuple[Cells, Cells]:
     """The cells of some rows, or all of them."""
     if count is None:
@@ -145,11 +164,13 @@ def null() -> None:
 def main() -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("auto", "beside", "peer", "null"))
+    parser.add_argument("what", choices=("auto", "beside", "peer", "sweeps", "null"))
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PROBLEMS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--one-split", action="store_true", help="seeds change the start alone, not the split")
     parser.add_argument("--max-iter", type=int, default=200)
+    parser.add_argument("--ranks", type=int, nargs="+", default=[5, 10, 15, 22, 33, 50])
+    parser.add_argument("--covariance", choices=("full", "diagonal"), default="full")
     parser.add_argument("--rows", type=int, help="so many rows, drawn at random (seed 0), instead of all")
     arguments = parser.parse_args()
     if arguments.what == "null":
@@ -157,6 +178,9 @@ def main() -> None:
     for name in arguments.names:
         for seed in arguments.seeds:
             train, test = some_rows(*problem(name, 0 if arguments.one_split else seed), arguments.rows)
+            if arguments.what == "sweeps":
+                sweeps(name, train, test, arguments)
+                continue
             if arguments.what != "peer":
                 measure(name, train, test, seed, arguments.max_iter, arguments.what == "beside")
                 continue
