@@ -136,7 +136,11 @@ def test_one_batch_ends_where_sweeps_do():
     cells = cells_of("diagonal", (120, 30))
     cells = cells.with_weights(drawn(cells))
     batch = model_of("diagonal", noise="constant").set_params(max_iter=60).fit(cells)
-    parts = model_of("diagonal", noise="constant", solver=nmar.Minibatch(batch_size=120, passes=60)).set_params(max_iter=60).fit(cells)
+    parts = (
+        model_of("diagonal", noise="constant", solver=nmar.Minibatch(batch_size=120, passes=60))
+        .set_params(max_iter=60)
+        .fit(cells)
+    )
     assert parts.score(cells) == pytest.approx(batch.score(cells), abs=0.001)
     assert parts.dispersion_ == pytest.approx(batch.dispersion_, rel=0.02)
 
