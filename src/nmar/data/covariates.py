@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.axis import Axis
 from nmar.data.ids import as_ids, is_missing
-
-Array = NDArray[Any]
 
 MOST_LEVELS = 200  # of a column of categories: more of them are ids
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nmar.arrays import Array
 from nmar.data import build
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
@@ -34,8 +35,6 @@ from nmar.data.shards import Plan, Tell, run_build, write_lines
 from nmar.data.storage import Storage, find_files, is_remote
 from nmar.data.stored import NeedsMemory, StoredArray, StoredLines
 from nmar.data.tables import Wanted
-
-Array = NDArray[Any]
 
 BATCH = 1 << 22  # cells of a batch of rows
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data import build
 from nmar.data.axis import Axis
 from nmar.data.compact import compact
@@ -22,8 +23,6 @@ from nmar.data.compressed import index_dtype
 from nmar.data.manifest import pack_axis, unpack_axis
 from nmar.data.storage import Storage, as_array, filesystem, is_remote, version_of
 from nmar.data.tables import Wanted, arrow_array, parquet_library
-
-Array = NDArray[Any]
 
 PIECE = 1 << 21  # lines of the source in one piece, about: what one thread holds in memory
 FOLDER = "_build"  # where pieces lie until the shards are made of them

@@ -11,12 +11,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.axis import Axis
 from nmar.data.covariates import Design, categories, finite_numbers, is_numeric, missing_entries, read_columns
-
-Array = NDArray[Any]
 
 BINS = 5  # of a column of numbers: quantiles; a column with no more distinct numbers has a level for each
 

@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data import outside
 from nmar.data.cells import Cells
 from nmar.data.ids import as_ids
 from nmar.data.usual import usual_pair
 
-Array = NDArray[Any]
 Pairs = tuple[Array, Array]
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data import build
 from nmar.data.axis import Axis
 from nmar.data.compressed import Compressed, index_dtype
@@ -25,7 +26,6 @@ from nmar.data.ingest import FOLDER, Placed, Source, by_lines, join_axes, make_p
 from nmar.data.manifest import AXES, Manifest, pack_axis, shard_name
 from nmar.data.storage import Storage, as_array
 
-Array = NDArray[Any]
 Tell = Callable[[str, int, int], None]  # stage, steps done, steps in all
 
 SHARD = 1 << 22  # cells of a shard, about: what one thread holds in memory while it sorts

@@ -13,12 +13,11 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.compact import all_finite
 from nmar.data.compressed import Compressed
 from nmar.data.ids import as_positions
 from nmar.data.storage import as_array
-
-Array = NDArray[Any]
 
 PIECE = 1 << 20  # cells that are in memory together while sums over all of them are taken
 AHEAD = 4  # the system is told to read so many times the last length in advance

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
@@ -18,8 +18,6 @@ from nmar.fit.problem import seed_sequence
 from nmar.models.arguments import check_count
 from nmar.posterior.joint import values_given, with_pattern_drawn
 from nmar.posterior.posterior import Posterior, log_density
-
-Array = NDArray[Any]
 
 
 def store_factors(model: CCPF, adata: Any, key: str = "nmar") -> None:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
+from nmar.arrays import Array
 from nmar.data import outside
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
@@ -24,7 +25,6 @@ from nmar.posterior.places import Places, Unknown, are_other_rows, entry_places,
 from nmar.posterior.questions import Given, Target, about
 from nmar.posterior.streamed import Scored, mean_log_density
 
-Array = NDArray[Any]
 __all__ = ["Asking", "Given", "Target", "Unknown", "as_cells"]
 
 

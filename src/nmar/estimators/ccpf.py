@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.data.dataset import Dataset
 from nmar.data.pairs import with_values
@@ -49,7 +49,6 @@ from nmar.posterior.store import load as load_record
 from nmar.prob.linkage import Linkage
 from nmar.prob.support import Bounds
 
-Array = NDArray[Any]
 OnInterrupt = Literal["raise", "keep"]
 ON_INTERRUPT = ("raise", "keep")
 

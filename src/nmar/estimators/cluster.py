@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.data.dataset import Dataset
 from nmar.data.manifest import find_manifest
@@ -17,8 +17,6 @@ from nmar.data.storage import Storage
 from nmar.estimators import ccpf
 from nmar.estimators.where import Where
 from nmar.posterior.streamed import Recommended, recommend_all, recommend_rows
-
-Array = NDArray[Any]
 
 
 def is_frame(X: Any) -> bool:

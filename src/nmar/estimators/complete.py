@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
+from nmar.arrays import Array
 from nmar.data import outside
 from nmar.data.cells import Cells
 from nmar.estimators.ccpf import CCPF
 from nmar.models.settings import Factorization
-
-Array = NDArray[Any]
 
 __all__ = ["complete"]
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from nmar.arrays import Array
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
@@ -21,8 +22,6 @@ from nmar.fit.problem import whole_seed
 from nmar.models.arguments import check_choice, check_count
 from nmar.posterior import posterior as ask
 from nmar.prob.linkage import Linkage
-
-Array = NDArray[Any]
 
 
 class Imputing:

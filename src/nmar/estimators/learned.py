@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import polygamma
 
+from nmar.arrays import Array
 from nmar.models.bilinear import Bilinear
 from nmar.models.cluster_prior import Assignment
 from nmar.models.mixture import ClusterModel
 from nmar.posterior.mechanism import LearnedMechanism, learned_mechanism
 from nmar.posterior.posterior import Posterior
 from nmar.prob.scale import Scale
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,14 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmar.data.pairs import Pairs, pairs_of
 from nmar.estimators.asking import Target, Unknown
 from nmar.posterior.places import line_places
 from nmar.posterior.posterior import Posterior
-
-Array = NDArray[Any]
 
 
 class Predicting:

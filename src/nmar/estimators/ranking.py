@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from nmar.arrays import Array
 from nmar.data.accept import as_cells
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
@@ -20,8 +21,6 @@ from nmar.posterior.streamed import Recommended, recommend_rows
 
 if TYPE_CHECKING:
     import pandas
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

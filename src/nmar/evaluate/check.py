@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, ndtr
 from scipy.stats import kstest
 
+from nmar.arrays import Array
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
 from nmar.data.split import refuse_overlap
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     import pandas
 
 __all__ = ["Check", "Finding", "check"]
-
-Array = NDArray[Any]
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 FEWEST = 10  # held-out cells below which nothing is said of coverage

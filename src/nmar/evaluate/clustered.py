@@ -6,13 +6,12 @@ their standard errors and a test of all of them. Neither rows nor columns need b
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import f
 
-Array = NDArray[Any]
+from nmar.arrays import Array
 
 LEAST_LINES = 5  # below this a variance between lines is hardly known
 

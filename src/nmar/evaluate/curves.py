@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.evaluate.gains import Judges, share_error
 from nmar.evaluate.scoring import coverage, probability_integral
 from nmar.posterior.posterior import Posterior
-
-Array = NDArray[Any]
 
 LEVELS = np.concatenate([np.linspace(0.05, 0.95, 19), [0.98, 0.99]])
 

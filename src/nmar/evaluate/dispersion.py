@@ -7,18 +7,15 @@ dependence within rows and within columns, and beside them those of independent 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import norm
 from scipy.stats import t as student
 
+from nmar.arrays import Array
 from nmar.evaluate.clustered import Regression, clustered_regression
 
 __all__ = ["Dispersion", "Slope", "double_glm"]
-
-Array = NDArray[Any]
 
 MOST_STEPS, SETTLED = 100, 1e-10
 

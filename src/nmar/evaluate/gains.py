@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 
 __all__ = ["FEWEST", "Errors", "Gain", "Judges", "share_error"]
-
-Array = NDArray[Any]
 
 FEWEST = 20  # held-out cells without which no standard error is given
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
 from nmar.evaluate.pooling import Pooled, pool
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Imputations", "Statistic", "assumption", "missing_cells"]
 
-Array = NDArray[Any]
 Statistic = Callable[[Any], Any]
 
 FLOOR = 1e-3  # of the median of the training values: where positive values end that are shifted down

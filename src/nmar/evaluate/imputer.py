@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.evaluate.imputed import Imputations, assumption, missing_cells
 from nmar.fit.augment import joint_draws
@@ -17,8 +17,6 @@ from nmar.fit.problem import seed_sequence
 from nmar.models.arguments import check_count
 from nmar.posterior.joint import as_seen, latent_given
 from nmar.posterior.posterior import Posterior, mean_and_variance
-
-Array = NDArray[Any]
 
 SWEEPS = 5  # of data augmentation between two completed tables
 MOST = 50_000_000  # numbers that are drawn without being asked for cell by cell

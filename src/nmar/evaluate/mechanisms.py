@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.evaluate.gains import FEWEST, Gain, Judges
 from nmar.evaluate.parts import refuse_complete, refuse_weights
@@ -23,8 +23,6 @@ from nmar.fit.taste import describes
 from nmar.fit.train import first_stage, train
 from nmar.models.mechanism import ByValue
 from nmar.posterior.posterior import Posterior, log_density
-
-Array = NDArray[Any]
 
 SHARE = 0.1  # of all cells, hidden
 JUDGES = 200_000  # missing cells that judge, at most, unless there are as many observed ones

@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.models.arguments import check_count
-
-Array = NDArray[Any]
 
 __all__ = [
     "auc",

@@ -12,9 +12,9 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from nmar.arrays import Array
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
@@ -36,8 +36,6 @@ from nmar.posterior.posterior import Posterior, mean_and_variance
 from nmar.prob.counts import chance
 
 __all__ = ["Bin", "MissingnessTest", "missingness_test"]
-
-Array = NDArray[Any]
 
 TESTED = 3  # folds that are held out and tested, see docs/experiments/missingness_test.md
 LEAST_CELLS = 20

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nmar.arrays import Array
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
 from nmar.data.split import refuse_overlap
 from nmar.data.split import split as split_cells
 from nmar.evaluate.gains import FEWEST
-from nmar.evaluate.scoring import Array
 
 __all__ = ["Parts", "Split", "refuse_complete", "refuse_weights"]
 

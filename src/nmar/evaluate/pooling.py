@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
-__all__ = ["Pooled", "pool"]
+from nmar.arrays import Array
 
-Array = NDArray[Any]
+__all__ = ["Pooled", "pool"]
 
 
 @dataclass(frozen=True, eq=False)

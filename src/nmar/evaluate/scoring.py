@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.fit.problem import seed_sequence
 from nmar.posterior import levels
 from nmar.posterior.mixing import draws, mixtures
 from nmar.posterior.places import Places, cell_places
 from nmar.posterior.posterior import Posterior, expectation, log_density
-
-Array = NDArray[Any]
 
 DRAWS = 200  # of a cell, among which its value is ranked
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.evaluate.gains import Judges
 from nmar.evaluate.imputed import Imputations, Statistic
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BendSensitivity", "Sensitivity", "Unit", "delta_adjusted"]
 
-Array = NDArray[Any]
 Unit = Literal["sd", "value"]
 
 

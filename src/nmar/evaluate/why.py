@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     import pandas
 
 __all__ = ["Decision", "Explanation", "WhyMissing", "decide", "why_missing", "with_chosen_mechanism"]
-
-Array = NDArray[Any]
 
 SURE = 2.0  # standard errors beyond which a difference counts
 SHOWN = 20_000  # missing cells whose values are drawn for the figures, at most

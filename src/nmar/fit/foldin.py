@@ -12,8 +12,8 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.fit.executor import threads
 from nmar.fit.problem import check_values, observe
@@ -32,8 +32,6 @@ from nmar.models.views import whole_view
 from nmar.posterior.posterior import Posterior
 from nmar.prob.arrays import on_host
 from nmar.prob.tree import join, map_arrays
-
-Array = NDArray[Any]
 
 TOLERANCE = 3e-3  # relative change of a line in one half sweep below which it is frozen
 ROUNDS = 100

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.models.context import Observed
 from nmar.models.law import Law
@@ -23,8 +23,6 @@ from nmar.prob.scale import Scale
 from nmar.prob.support import LEVELS, Bounds, Support, support_of
 from nmar.prob.tree import map_arrays
 from nmar.prob.units import Units
-
-Array = NDArray[Any]
 
 SOME = 1 << 20  # values of cells on disk from which the first dispersion is taken
 DISTINCT = 1 << 16  # distinct values of cells on disk that tables are made for, at most

@@ -17,9 +17,8 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from nmar.arrays import Array
 
 PAGE = 4096  # the array begins here; its token lies before it
 LEAST = 1 << 16  # bytes of an array that is worth sharing

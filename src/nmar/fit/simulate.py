@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from nmar.arrays import Array
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
@@ -24,8 +24,6 @@ from nmar.posterior.posterior import Posterior
 from nmar.prob.counts import chance
 from nmar.prob.factor import SURE, GammaFactor
 from nmar.prob.linkage import Linkage, linkage
-
-Array = NDArray[Any]
 
 PATTERN = Pattern(factors=5, shape=1.0, activity_shape=3.0, activity_rate=1.0)
 

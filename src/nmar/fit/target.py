@@ -11,11 +11,9 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
-
-Array = NDArray[Any]
 
 CLIP = 0.99  # quantile of the weights at which larger ones are cut
 FEW = 0.1  # share of the cells below which their effective number is warned of

@@ -9,11 +9,10 @@ from __future__ import annotations
 import logging
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.fit.checkpoint import Checkpoint
 from nmar.fit.executor import resolve_jobs, running
@@ -38,8 +37,6 @@ from nmar.models.settings import PatternOnly
 from nmar.posterior.places import held_out_score
 from nmar.posterior.posterior import Posterior
 from nmar.prob.linkage import linkage
-
-Array = NDArray[Any]
 
 log = logging.getLogger("nmar")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nmar.kernels.spec import Array
+from nmar.arrays import Array
 from nmar.prob.arrays import on_host
 from nmar.prob.factor import NormalFactor, pack, unpack
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
 from nmar.data.covariates import Design
@@ -33,8 +33,6 @@ from nmar.models.predictive import NormalPredictive
 from nmar.models.protocol import Block, CovariateEffects, DataModel, Features, Start
 from nmar.prob.arrays import on_host
 from nmar.prob.factor import NormalFactor, pack
-
-Array = NDArray[Any]
 
 DUAL = 64  # covariates from which a line's cells are fewer as a rule: the dual form
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import NDArray
-
+from nmar.arrays import Array
 from nmar.kernels.spec import Kernels, Room
 from nmar.models.state import Side
 from nmar.prob.tree import alike, arrays_of, map_arrays
-
-Array = NDArray[Any]
 
 
 class LineBuffers:

@@ -8,17 +8,14 @@ everywhere: q(W) is then normal and, in the eigenbasis of X'X, diagonal and alik
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from nmar.arrays import Array
 from nmar.models.covariates import FLOOR, eigenbasis, linear
 from nmar.prob.arrays import on_host
 from nmar.prob.tree import LineRecord
-
-Array = NDArray[Any]
 
 ROUNDS = 5  # steps of b, W and ρ after each half sweep: the bound's curvature is larger than the function's
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.models.predictive import BinTable
 from nmar.prob.families import family
 from nmar.prob.families.base import Conjugate, is_count
-
-Array = NDArray[Any]
 
 
 def conjugate(name: str) -> Conjugate:

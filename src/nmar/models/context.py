@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
-from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, Array, Kernels, Lines, Room
+from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, Kernels, Lines, Room
 from nmar.models.buffers import LineBuffers
 from nmar.models.law import Law
 from nmar.prob.families import Family

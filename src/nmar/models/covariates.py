@@ -7,15 +7,13 @@ all coordinates share, its covariance is diagonal. Updates of W, τ and ρ are c
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.prob.arrays import on_host
 from nmar.prob.factor import NormalFactor
-
-Array = NDArray[Any]
 
 FLOOR = 1e-8  # of variances that are learned
 

@@ -10,15 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from nmar.arrays import Array
 from nmar.kernels.spec import Kernels, NormalLines, NormalPrior
 from nmar.models.protocol import Block
 from nmar.prob.arrays import on_host
 from nmar.prob.pieces import pieces
-
-Array = NDArray[Any]
 
 TABLE = 512  # known lines up to which all their inner products are made at once
 TOGETHER = 1 << 20  # numbers in the systems, or in the covariates, of lines that are solved together

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.kernels.spec import Expectation, Kernels
 from nmar.models.conjugate import ConjugatePredictive, conjugate
@@ -23,8 +23,6 @@ from nmar.prob.factor import SURE, GammaFactor
 from nmar.prob.families import family
 from nmar.prob.learn_dispersion import first_dispersion
 from nmar.prob.statistics import Statistics
-
-Array = NDArray[Any]
 
 SOME = 1 << 20  # values of cells on disk from which κ starts
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
-from nmar.kernels.spec import Array
 from nmar.models.law import Law
 from nmar.models.state import State
 from nmar.prob.linkage import Linkage

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from nmar.arrays import Array
 from nmar.data.compressed import Compressed
 from nmar.data.stored import StoredLines
-
-Array = NDArray[Any]
 
 SEEN = 1 << 22  # cells of a dataset on disk that k-means sees, about
 LLOYD = 10  # rounds of k-means after the seeds are chosen

@@ -6,15 +6,11 @@ mixture of multinomials, from several starts.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
-
-Array = NDArray[Any]
 
 STARTS = 10
 ROUNDS = 40

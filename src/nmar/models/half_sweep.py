@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
-from nmar.kernels.spec import Array, CellLaw, View
+from nmar.kernels.spec import CellLaw, View
 from nmar.models.block import BlockInput, BlockResult, HalfSweep, TableTooShort, update_block, update_long_line
 from nmar.models.buffers import write_lines
 from nmar.models.cell_law import cell_law

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.kernels.spec import Array, Kernels, Lines
+from nmar.arrays import Array
+from nmar.kernels.spec import Kernels, Lines
 from nmar.models.missing_cells import AllMissing, SomeMissing, drawn_missing
 from nmar.prob.detection import FEWEST, Missing, seen
 from nmar.prob.pieces import pieces

@@ -7,13 +7,14 @@ by line. Nothing of the size of the table is kept.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sparse
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from nmar.arrays import Array
+
 Floats = NDArray[np.float64]
 
 SOME = 1 << 14  # sampled cells whose features are gathered at a time

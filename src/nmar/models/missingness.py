@@ -11,16 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import psi
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.data.levels import LevelDesign, level_design
 from nmar.kernels.spec import GammaTable, GammaUpdate, Kernels, Room
 from nmar.prob.factor import GammaFactor, gamma_divergence
 from nmar.prob.tree import LineRecord
-
-Array = NDArray[Any]
 
 SHAPE = 0.3  # of the prior of the weights, η = ζ, where it is not learned or where that starts
 SHAPES = (1e-3, 1e2)  # between which it is learned

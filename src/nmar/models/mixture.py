@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, psi
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.data.covariates import Design
 from nmar.kernels.spec import Expectation, Kernels
@@ -26,8 +26,6 @@ from nmar.models.profiles import DesignedProfile, NormalProfile
 from nmar.models.protocol import CovariateEffects, DataModel, Features, Start
 from nmar.prob.arrays import on_host
 from nmar.prob.factor import GammaFactor
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

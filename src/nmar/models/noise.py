@@ -9,19 +9,16 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaln, polygamma, psi
 
+from nmar.arrays import Array
 from nmar.kernels.spec import EMPTY_FLOAT, NO_NOISE, Expectation, LineNoise, Lines
 from nmar.models.scaling import Scaling
 from nmar.prob.factor import GammaFactor
 from nmar.prob.learn_dispersion import PRIOR_RATE, PRIOR_SHAPE
-
-Array = NDArray[Any]
 
 START = 5.0  # first shape a, b of the noise levels of rows and of columns, at least
 LONGEST_START = 50.0  # and at most

@@ -15,18 +15,15 @@ has a prior mean of its own, learned from all lines: levels that say nothing go 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.kernels.spec import GammaTable, GammaUpdate, Kernels
 from nmar.models.missingness import SHAPE, Pattern, PatternSide
 from nmar.prob.arrays import on_host
 from nmar.prob.counts import chance
 from nmar.prob.factor import GammaFactor, gamma_divergence
-
-Array = NDArray[Any]
 
 FLOOR = 1e-12  # of counts and exposures that are divided by, and of the prior mean of products
 MOST = 1e4  # prior rate of an effect over its exposure, at most: 0.3/MOST counts of a line that has none

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp, ndtr, ndtri, stdtr, stdtrit
 
+from nmar.arrays import Array
 from nmar.kernels.choose import choose
 from nmar.kernels.predict import log_student
 from nmar.kernels.spec import EMPTY_FLOAT, Mixture
@@ -22,7 +22,6 @@ from nmar.prob.factor import SURE, GammaFactor
 from nmar.prob.families.base import is_count
 from nmar.prob.pieces import pieces
 
-Array = NDArray[Any]
 Some = Any  # components of cells: two lists of positions, or ... for all
 
 FEWEST = 3.0  # degrees of freedom at which variances are taken, at least

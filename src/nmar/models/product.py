@@ -8,19 +8,17 @@ A line may be known (all ones): then the model is a row, or a column, effect.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells, Compressed
 from nmar.kernels.spec import Expectation, Kernels
 from nmar.models.predictive import GammaPoissonPredictive
 from nmar.models.protocol import DataModel, Features, Start
 from nmar.prob.factor import SURE, GammaFactor
 from nmar.prob.tree import LineRecord
-
-Array = NDArray[Any]
 
 
 def shape_by_moments(sums: Array, degree: Array, mean: float) -> float:

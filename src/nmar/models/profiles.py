@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
-from numpy.typing import NDArray
-
+from nmar.arrays import Array
 from nmar.prob.tree import LineRecord
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.kernels.spec import NO_NOISE, CellLaw, Expectation, Kernels, LineNoise, Lines, View
 from nmar.models.predictive import BinTable, Predictive
 from nmar.prob.statistics import Statistics
 from nmar.prob.tree import LineRecord
-
-Array = NDArray[Any]
 
 
 class Features(NamedTuple):

@@ -7,17 +7,14 @@ reader integrates y* out and finds the styles r of the lines it updates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.kernels.spec import EMPTY_FLOAT, LevelCells
 from nmar.models.predictive import pick
 from nmar.models.reading import ReadCells, Reading
 from nmar.prob.cuts import better_cuts, ends, log_prior
-
-Array = NDArray[Any]
 
 NOBODY = np.empty((0, 0))
 ONE_LINE = 1.0  # lines of each style that the prior of their shares stands for

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.kernels.spec import Array, Expectation, Kernels, LineNoise, Lines
+from nmar.arrays import Array
+from nmar.kernels.spec import Expectation, Kernels, LineNoise, Lines
 
 Floats = NDArray[np.float64]
 

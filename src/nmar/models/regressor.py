@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.kernels.spec import Expectation, Kernels
 from nmar.models.predictive import NormalPredictive
 from nmar.models.protocol import Block, DataModel, Features, KnownLines, Start
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,8 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-from nmar.kernels.spec import EMPTY_FLOAT, Array, Expectation
+from nmar.arrays import Array
+from nmar.kernels.spec import EMPTY_FLOAT, Expectation
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from nmar.arrays import Array
 from nmar.kernels.predict import log_student
 from nmar.models.predictive import BinTable, NormalPredictive
 from nmar.prob.detection import MOST, seen
-
-Array = NDArray[Any]
 
 FARTHEST = 40.0  # standardised value at which the last panel ends
 PANELS = 64

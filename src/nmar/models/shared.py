@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nmar.kernels.spec import Array
+from nmar.arrays import Array
 from nmar.models.law import Law
 from nmar.models.noise import Noise, balanced
 from nmar.models.pattern_covariates import DesignedPattern

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.kernels.spec import Kernels
 from nmar.models.mechanism import Detection, Mechanism
 from nmar.models.missingness import PatternSide
@@ -20,8 +20,6 @@ from nmar.prob.factor import GammaFactor
 from nmar.prob.linkage import Linkage
 from nmar.prob.tree import map_arrays
 from nmar.prob.units import Units
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

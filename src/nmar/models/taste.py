@@ -7,12 +7,10 @@ the log of their sum. The prior means of the values' factors and biases are line
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from nmar.arrays import Array
 
 SMALLEST = 1e-8  # share of a weight
 

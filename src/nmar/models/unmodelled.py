@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmar.data.cells import Cells
 from nmar.kernels.spec import Expectation, Kernels
 from nmar.models.predictive import Predictive
 from nmar.models.protocol import DataModel, Features, KnownLines, Start
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from nmar.kernels.spec import Array, Kernels, View
+from nmar.arrays import Array
+from nmar.kernels.spec import Kernels, View
 from nmar.models.context import Context
 from nmar.models.law import Law
 from nmar.models.missingness import PatternSide

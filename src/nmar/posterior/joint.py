@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.models.state import Shared, Side, State
 from nmar.posterior import levels
 from nmar.posterior.mixing import draws, mixtures
 from nmar.posterior.posterior import Posterior
-
-Array = NDArray[Any]
 
 
 def drawn_shared(posterior: Posterior, shared: Shared, rng: np.random.Generator) -> Shared:

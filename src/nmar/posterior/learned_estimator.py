@@ -10,9 +10,8 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from nmar.arrays import Array
 
 
 def is_estimator(record: Any) -> bool:

@@ -6,19 +6,17 @@ the means, quantiles and draws of the levels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.models.predictive import NormalPredictive, pick
 from nmar.prob.cuts import ends
 from nmar.prob.pieces import pieces
 
 if TYPE_CHECKING:
     from nmar.posterior.posterior import Posterior
-
-Array = NDArray[Any]
 
 BLOCK = 1 << 13  # cells handled at a time
 LEAST = 1e-300

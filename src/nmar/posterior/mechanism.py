@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from nmar.posterior.posterior import Posterior
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from nmar.arrays import Array
 from nmar.models.predictive import BinTable, NormalPredictive, Predictive, pick
 from nmar.prob import counts
 from nmar.prob.linkage import Linkage
@@ -26,8 +26,6 @@ from nmar.prob.threads import in_threads
 
 if TYPE_CHECKING:
     from nmar.posterior.posterior import Posterior
-
-Array = NDArray[Any]
 
 BLOCK = 1 << 14  # cells handled at a time
 ROOM = 1 << 20  # numbers in a table of cells × open bins, where it has more than one cell

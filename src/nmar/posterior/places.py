@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.data.ids import as_ids, distinct
 from nmar.posterior.posterior import Posterior, log_density
 
-Array = NDArray[Any]
 Unknown = Literal["error", "prior"]
 
 __all__ = [

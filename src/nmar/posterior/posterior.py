@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.axis import Axis
 from nmar.kernels.choose import choose
 from nmar.kernels.spec import RatePairs
@@ -30,8 +30,6 @@ from nmar.prob.pieces import pieces
 from nmar.prob.threads import in_threads
 from nmar.prob.tree import join
 from nmar.prob.units import Units
-
-Array = NDArray[Any]
 
 NOBODY: Array = np.empty(0, object)  # no ids
 ONE_BIN = BinTable(np.ones(1), np.zeros(1), np.ones(1), 1.0)

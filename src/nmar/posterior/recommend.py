@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from nmar.arrays import Array
 from nmar.data.cells import Compressed
 from nmar.models.arguments import check_count
 from nmar.posterior.places import Unknown, line_places
@@ -17,8 +17,6 @@ from nmar.posterior.posterior import Posterior, expectation
 from nmar.prob.counts import chance
 from nmar.prob.pieces import pieces
 from nmar.prob.threads import in_threads
-
-Array = NDArray[Any]
 
 CRITERIA = ("value", "observed", "expected")
 BLOCK = 1 << 17  # scores of a block, at most: they stay in the cache of a processor

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.models.context import Executor
 from nmar.posterior.posterior import Posterior, log_density
 from nmar.posterior.recommend import recommend
-
-Array = NDArray[Any]
 
 BLOCK = 1 << 18  # cells that a task scores, about
 ROWS = 1 << 12  # rows that a task recommends to

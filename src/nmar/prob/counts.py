@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammainc, gammaln, logsumexp
 
-Array = NDArray[Any]
+from nmar.arrays import Array
 
 EPSILON = 1e-12  # relative mass that an open sum may leave out (float64)
 MOST = 1 << 20  # counts that an open sum may have

@@ -8,8 +8,6 @@ of the distances keeps the cut points in their order.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,7 +15,6 @@ from nmar.prob.truncated import truncated
 
 __all__ = ["EXTRA", "better_cuts", "log_prior"]
 
-Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
 EXTRA = 1.0  # cells of each level and style that the prior stands for, with mean 0 and variance 1

@@ -9,13 +9,12 @@ of L under the law of y given that it is missing, from which all derivatives fol
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from nmar.arrays import Array
 
 NODES = 12  # of the quadrature over the value: ℓ is right to 1e-5 for |Γ τ| ≤ 1, to 1e-3 for |Γ τ| ≤ 3
 STEPS = 3  # of Newton's method for the mode, which need not be exact

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, psi
 
+from nmar.arrays import Array
 from nmar.prob.arrays import on_host
 from nmar.prob.pieces import pieces
 from nmar.prob.tree import LineRecord
 
-Array = NDArray[Any]
 Lines = slice | NDArray[Any]
 
 PIECE = 1 << 11  # lines summed at a time

@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from nmar.arrays import Array
 from nmar.prob.families.base import Family
 from nmar.prob.roots import log_root
-from nmar.prob.statistics import Array, Statistics
+from nmar.prob.statistics import Statistics
 
 __all__ = ["PRIOR_RATE", "PRIOR_SHAPE", "best_dispersion", "first_dispersion", "log_prior_dispersion", "value_at"]
 

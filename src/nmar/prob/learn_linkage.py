@@ -13,9 +13,10 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solveh_banded
 from scipy.optimize import brentq, minimize_scalar
 
+from nmar.arrays import Array
 from nmar.prob.families.base import Family
 from nmar.prob.learn_dispersion import PRIOR_RATE, PRIOR_SHAPE, best_dispersion, log_prior_dispersion, value_at
-from nmar.prob.statistics import Array, Statistics
+from nmar.prob.statistics import Statistics
 
 if TYPE_CHECKING:
     from nmar.prob.linkage import Curve, Free

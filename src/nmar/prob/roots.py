@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nmar.prob.statistics import Array
+from nmar.arrays import Array
 
 __all__ = ["log_root"]
 

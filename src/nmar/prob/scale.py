@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from nmar.arrays import Array
 from nmar.prob.truncated import truncated
 from nmar.prob.units import Units
 
 __all__ = ["MOST", "Scale", "first_cuts", "level_values", "scores"]
 
-Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
 MOST = 100  # levels of a scale

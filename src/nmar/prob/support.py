@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+
+from nmar.arrays import Array
 
 __all__ = ["Bounds", "Support", "support_of"]
 
-Array = NDArray[Any]
 Bounds = Literal["auto"] | tuple[float, float] | tuple[float, float, float] | None
 
 LEVELS = 21  # distinct values, at most, that "auto" takes for levels

@@ -10,11 +10,9 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.prob.arrays import is_array
-
-Array = NDArray[Any]
 
 __all__ = ["LineRecord", "alike", "arrays_of", "join", "map_arrays"]
 

@@ -11,15 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from nmar.arrays import Array
 from nmar.prob.families.base import Family
 from nmar.prob.learn_dispersion import PRIOR_RATE, PRIOR_SHAPE
 from nmar.prob.linkage.base import Linkage
 from nmar.prob.statistics import Statistics
-
-Array = NDArray[Any]
 
 BINS = 64
 

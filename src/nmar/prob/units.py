@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.prob.pieces import pieces
 
 __all__ = ["Units"]
-
-Array = NDArray[Any]
 
 SAMPLE = 1 << 20  # values that quantiles are taken of, at most
 GOLDEN = 0.6180339887498949  # whose multiples are spread evenly over the unit interval

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmar.evaluate.curves import posterior_of
 from nmar.evaluate.notes import KINDS, ZIGZAG
@@ -17,8 +16,6 @@ from nmar.posterior.posterior import Posterior
 from nmar.report.document import Fact
 
 __all__ = ["Group", "groups", "kind_of", "linkage_words", "model_facts"]
-
-Array = NDArray[Any]
 
 PAIRS = 20_000  # cells that are drawn to see how likely observed ones were
 NEGLIGIBLE = 0.01  # share of the largest factor below which one is left out

@@ -14,13 +14,11 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.evaluate.curves import Activity, Calibration, LinkageCurve
 from nmar.evaluate.missingness import Bin
 from nmar.evaluate.sensitivity import Sensitivity
-
-Array = NDArray[Any]
 
 # Roles and their colours in the light scheme; no two may be the same, as_svg tells them apart by value.
 ROLES = {

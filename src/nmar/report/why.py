@@ -6,8 +6,8 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.evaluate.why import Explanation, WhyCurves, WhyMissing
 from nmar.report.document import Fact, Figure, facts, figure_cards, page
 from nmar.report.figures import ROLES, draw
@@ -15,8 +15,6 @@ from nmar.report.tables import minus
 from nmar.report.text import gain
 
 __all__ = ["detection_curve", "missing_by_mean", "value_histograms", "why_page"]
-
-Array = NDArray[Any]
 
 COLORS = {"none": "c3", "taste": "c4", "value": "c1"}
 BINS = 12  # of fitted means

@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.datasets.archive import Member
 
 __all__ = ["Blocks", "Grid", "JsonLines", "Matrix", "Movies", "Parser", "Quoted", "Table", "Triplets"]
-
-Array = NDArray[Any]
 
 
 class Triplets(NamedTuple):

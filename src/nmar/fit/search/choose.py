@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.fit.job import Job, hidden_cells
 from nmar.fit.loop.run import Progress, run
@@ -25,8 +25,6 @@ from nmar.fit.search.starts import first_state
 from nmar.posterior.places import held_out_score
 from nmar.posterior.posterior import Posterior
 from nmar.prob.counts import chance
-
-Array = NDArray[Any]
 
 log = logging.getLogger("nmar")
 

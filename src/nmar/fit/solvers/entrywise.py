@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.fit.loop.run import Memory, unit_term
 from nmar.models.arguments import check_count
@@ -30,8 +30,6 @@ from nmar.prob.counts import log_choices
 from nmar.prob.factor import GammaFactor, NormalFactor
 from nmar.prob.learn_dispersion import PRIOR_RATE, PRIOR_SHAPE
 from nmar.prob.linkage import Curve, Linkage
-
-Array = NDArray[Any]
 
 RECORD = 1_000_000  # visits of an entry of the trace, at most
 WARM = 10.0  # steps on c and κ are (WARM + updates)^−ξ of a Newton step

@@ -13,8 +13,8 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.fit.loop.remember import BatchSums
 from nmar.fit.loop.run import BatchStep, Memory, balance_noise, sweep_batch
@@ -26,8 +26,6 @@ from nmar.models.law import Law
 from nmar.models.state import Side, State
 from nmar.posterior.posterior import Posterior
 from nmar.prob.tree import join
-
-Array = NDArray[Any]
 
 TURNS = 4  # times a pass at which factors are aligned with their priors
 SHORT = 20.0  # cells of a line below which batches are not remembered

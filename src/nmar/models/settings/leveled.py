@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.models.arguments import check_choice, check_count
 from nmar.models.first_styles import first_styles, level_counts
 from nmar.models.ratings import CutPoints, Styles
 from nmar.prob.scale import MOST, Scale, first_cuts, level_values, scores, units_of_levels
 from nmar.prob.units import Units
-
-Array = NDArray[Any]
 
 NAME = "levels"
 

@@ -6,16 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nmar.arrays import Array
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
 from nmar.models.arguments import check_choice, check_lines, listed, one_for_every_id
 from nmar.models.bilinear import Bilinear, Coordinates
 from nmar.models.protocol import DataModel
 from nmar.models.settings.leveled import Leveled
-
-Array = NDArray[Any]
 
 FULL_COVARIATES = 40  # up to this many coordinates a full covariance matrix is kept for every line
 

@@ -21,7 +21,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nmar.prob.statistics import Array, Statistics
+from nmar.arrays import Array
+from nmar.prob.statistics import Statistics
 
 __all__ = [
     "CellTables",

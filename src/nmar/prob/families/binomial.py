@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import betaln, digamma, expit, logit, polygamma
 
+from nmar.arrays import Array
 from nmar.prob.families.base import Conjugate, CountFamily, Numbers, is_count, on_support
 from nmar.prob.roots import log_root
-from nmar.prob.statistics import Array, Statistics
+from nmar.prob.statistics import Statistics
 
 
 class BinomialConjugate(Conjugate):

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import digamma, gammaln, polygamma
 
+from nmar.arrays import Array
 from nmar.prob.families.base import Conjugate, Numbers, PositiveFamily, above_one, on_support
 from nmar.prob.families.negative_binomial import NegativeBinomial
 from nmar.prob.roots import log_root
-from nmar.prob.statistics import Array, Statistics
+from nmar.prob.statistics import Statistics
 
 
 class GammaConjugate(Conjugate):

@@ -11,8 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from nmar.arrays import Array
 from nmar.prob.families.base import CellTables, Family, Numbers
-from nmar.prob.statistics import Array, Statistics
+from nmar.prob.statistics import Statistics
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import log_ndtr
 
+from nmar.arrays import Array
 from nmar.prob.families.base import Conjugate, Numbers, PositiveFamily, on_support
 from nmar.prob.roots import log_root
-from nmar.prob.statistics import Array, Statistics
+from nmar.prob.statistics import Statistics
 
 
 class InverseGaussianConjugate(Conjugate):

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import gammaln, psi, xlogy
 
+from nmar.arrays import Array
 from nmar.prob.families.base import Conjugate, CountFamily, Numbers, is_count, on_support
-from nmar.prob.statistics import Array, Statistics
+from nmar.prob.statistics import Statistics
 
 
 class PoissonConjugate(Conjugate):

@@ -12,10 +12,11 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from nmar.arrays import Array
 from nmar.prob import counts
 from nmar.prob.families.base import Family
 from nmar.prob.learn_dispersion import best_dispersion
-from nmar.prob.statistics import Array, Statistics
+from nmar.prob.statistics import Statistics
 
 __all__ = ["Bins", "Linkage", "check_thinning", "check_width", "extend", "is_finite_number", "mean_count"]
 

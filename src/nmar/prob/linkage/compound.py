@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from nmar.arrays import Array
 from nmar.prob.linkage.base import Linkage, mean_count
-from nmar.prob.statistics import Array
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from typing import Self
 
 import numpy as np
 
+from nmar.arrays import Array
 from nmar.prob.families.base import Family
 from nmar.prob.learn_linkage import learn_curve
 from nmar.prob.linkage.base import Linkage, check_width, is_finite_number
-from nmar.prob.statistics import Array, Statistics
+from nmar.prob.statistics import Statistics
 
 FLOOR = 0.05  # smallest value of a parametric table
 

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import gammainc
 
+from nmar.arrays import Array
 from nmar.prob.linkage.base import mean_count
 from nmar.prob.linkage.curve import FLOOR, Curve
-from nmar.prob.statistics import Array
 
 
 @dataclass(frozen=True)

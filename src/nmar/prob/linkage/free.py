@@ -8,11 +8,12 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.special import gammaln
 
+from nmar.arrays import Array
 from nmar.prob.families.base import Family
 from nmar.prob.learn_linkage import learn_free
 from nmar.prob.linkage.base import Bins, Linkage, check_thinning, check_width, extend
 from nmar.prob.linkage.geometric import Geometric
-from nmar.prob.statistics import Array, Statistics
+from nmar.prob.statistics import Statistics
 
 BENT = 1.2  # logarithm by which a thinned table is bent over its whole length at the start
 REACH = 4.0  # a thinned free table has bins up to this many times s events: P(observed) = 98 %

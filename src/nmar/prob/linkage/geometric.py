@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import gammainc
 
+from nmar.arrays import Array
 from nmar.prob.linkage.curve import FLOOR, Curve
-from nmar.prob.statistics import Array
 
 LOG_CEILING = 230.0  # log of the largest value of the table: nothing overflows
 

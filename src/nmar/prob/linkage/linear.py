@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from nmar.arrays import Array
 from nmar.prob.linkage.base import Bins
 from nmar.prob.linkage.curve import FLOOR, Curve
-from nmar.prob.statistics import Array
 
 
 @dataclass(frozen=True)
