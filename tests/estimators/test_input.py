@@ -109,7 +109,7 @@ def test_anndata_in_and_factors_back(cells, matrix, model):
 
 
 def adata_product(model):
-    from nmar.fit.foldin import loadings
+    from nmar.posterior.learned import loadings
 
     return loadings(model.posterior_, 0) @ loadings(model.posterior_, 1).T
 

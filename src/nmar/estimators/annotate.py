@@ -13,10 +13,10 @@ from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
 from nmar.estimators.ccpf import CCPF
 from nmar.evaluate.imputer import MOST, Imputer, child
-from nmar.fit.foldin import loadings
 from nmar.fit.problem import seed_sequence
 from nmar.models.arguments import check_count
 from nmar.posterior.joint import values_given, with_pattern_drawn
+from nmar.posterior.learned import loadings
 from nmar.posterior.posterior import Posterior, log_density
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import NotFittedError
 
 from nmar.arrays import Array
 from nmar.data import outside
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
 from nmar.data.dataset import Dataset
-from nmar.data.pairs import pairs_of, with_values
 from nmar.data.seeds import check_seed
-from nmar.estimators.inputs import read_input
+from nmar.estimators.fitted import FittedModel
 from nmar.fit.executor import threads
 from nmar.models.arguments import check_count
 from nmar.posterior import levels
@@ -28,32 +25,8 @@ from nmar.posterior.streamed import Scored, mean_log_density
 __all__ = ["Asking", "Given", "Target", "Unknown", "as_cells"]
 
 
-class Asking:
-    """Predictions from ``posterior_``."""
-
-    posterior_: ask.Posterior
-    fold_in: Callable[..., Any]
-    n_jobs: int | None
-    _seen: Cells | None = None  # the cells of the fit, where they are held
-    _hidden: tuple[Cells, ...] = ()  # those that were neither observed nor missing in it
-    _folded = False  # whether its rows or columns are folded in
-
-    @property
-    def training_cells_(self) -> Cells | None:
-        """The cells that the model was fitted to; None where it does not hold them (loaded, or from a stream)."""
-        self._fitted()
-        return self._seen
-
-    @property
-    def hidden_cells_(self) -> tuple[Cells, ...]:
-        """The cells that were neither observed nor missing in the fit: held out, or for stopping."""
-        self._fitted()
-        return self._hidden
-
-    def _fitted(self) -> ask.Posterior:
-        if not hasattr(self, "posterior_"):
-            raise NotFittedError("this CCPF is not fitted yet; call fit(cells) first")
-        return self.posterior_
+class Asking(FittedModel):
+    """Densities and predictions by id."""
 
     def _positions(
         self,
@@ -65,9 +38,6 @@ class Asking:
         given: Given = "observed",
     ) -> Places:
         return entry_places(about(self._fitted(), target, given), rows, cols, unknown, values)
-
-    def _about(self, target: Target) -> ask.Posterior:
-        return about(self._fitted(), target)
 
     def log_density(self, cells: Any, plugin: bool = False, unknown: Unknown = "error", target: Target = None) -> Array:
         """Log density of the value of each cell, in row-major order, given that it is observed or not (``target``).
@@ -161,48 +131,6 @@ class Asking:
     def _running(self, cells: Cells) -> Any:
         """Where questions about cells on disk are answered."""
         return threads(self.n_jobs)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean predictive log likelihood per observed cell.
-
-        Parameters
-        ----------
-        X : Cells or array-like
-            Cells, a table with one line per cell, or a matrix, as in :meth:`fit`. Cells are those of known rows and
-            columns, by id. A matrix has the rows of the fit or other ones. The cells of each other row are split into
-            two halves at random, and each half is predicted from the other.
-            The ids of a pandas table are its index, those of AnnData its ``obs_names``.
-        y : array-like or None, default=None
-            Values of pairs of ids in X, as in :meth:`fit`. Ids that training has not seen have the prior's density.
-
-        Returns
-        -------
-        float
-            Mean in nats per cell.
-
-        Examples
-        --------
-        >>> import nmar
-        >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
-        >>> model = nmar.CCPF(nmar.Effects("rows"), "linear", factors=2, max_iter=5, random_state=0).fit(cells)
-        >>> model.score(cells) == model.log_likelihood(cells)
-        True
-        """
-        cells = self._read(with_values(X, y))
-        if y is not None and not isinstance(X, Cells) and pairs_of(X) is not None:
-            return float(self.log_likelihood(cells, unknown="prior"))
-        if cells is X or outside.is_long(X):
-            return self.log_likelihood(cells)
-        if not are_other_rows(self._fitted(), cells, self._seen):
-            return self.log_likelihood(under_known_ids(self.posterior_, cells))
-        half = np.random.default_rng(0).permutation(len(cells)) % 2 == 0
-        parts = cells.select(half), cells.select(~half)
-        scores = [self.fold_in(given).log_density(asked) for given, asked in (parts, parts[::-1]) if len(asked)]
-        return float(np.concatenate(scores).mean())
-
-    def _read(self, X: Any, first: bool = False) -> Cells:
-        """Cells from what a user has; ``first``: to be fitted."""
-        return read_input(self, X, first)
 
     def predict_entries(
         self,

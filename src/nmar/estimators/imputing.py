@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from nmar.arrays import Array
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
 from nmar.data.split import refuse_overlap, without
-from nmar.estimators.asking import Target, Unknown
+from nmar.estimators.asking import Asking, Target, Unknown
 from nmar.evaluate.imputed import Imputations, Statistic
 from nmar.evaluate.imputer import Imputer
 from nmar.evaluate.sensitivity import BendSensitivity, Sensitivity, Unit, at_bends, delta_adjusted
 from nmar.fit.problem import whole_seed
 from nmar.models.arguments import check_choice, check_count
-from nmar.posterior import posterior as ask
 from nmar.prob.linkage import Linkage
 
 
-class Imputing:
-    """Draws of missing cells from ``posterior_``."""
-
-    posterior_: ask.Posterior
-    backend: Any
-    n_jobs: int | None
-    random_state: Any
-    valid_trace_: Array
-    _seen: Cells | None
-    _hidden: tuple[Cells, ...]
-    _folded: bool
-    _fitted: Callable[[], ask.Posterior]
-    _about: Callable[[Target], ask.Posterior]
-    fit: Callable[..., Any]
-    set_params: Callable[..., Self]
-    log_density: Callable[..., Array]
-    predict_entries: Callable[..., Any]
+class Imputing(Asking):
+    """Draws of missing cells."""
 
     def impute(
         self,

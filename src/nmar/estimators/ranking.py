@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,76 +11,17 @@ from nmar.arrays import Array
 from nmar.data.accept import as_cells
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
-from nmar.fit.foldin import loadings_and_errors
-from nmar.models.arguments import check_choice, check_count
-from nmar.posterior.posterior import Posterior
+from nmar.estimators.fitted import FittedModel
+from nmar.models.arguments import check_choice
 from nmar.posterior.recommend import recommendable, similar
 from nmar.posterior.streamed import Recommended, recommend_rows
 
 if TYPE_CHECKING:
-    import pandas
+    pass
 
 
-@dataclass(frozen=True, eq=False)
-class Factors:
-    """Factors of every line with their standard deviations.
-
-    Attributes
-    ----------
-    ids : ndarray of shape (n,)
-        Ids of the lines.
-    names : tuple of str
-        Names of the factors.
-    mean, sd : ndarray of shape (n, factors)
-        Posterior means and standard deviations.
-    """
-
-    ids: Array
-    names: tuple[str, ...]
-    mean: Array
-    sd: Array
-
-    def frame(self) -> pandas.DataFrame:
-        """A pandas frame by id: a column for each factor, then one for each standard deviation ("factor 1 sd")."""
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError("frame() needs pandas: pip install 'nmar[demo]'") from None
-        names = [*self.names, *(f"{name} sd" for name in self.names)]
-        return pandas.DataFrame(np.hstack([self.mean, self.sd]), pandas.Index(self.ids, name="id"), names)
-
-    def top(self, n: int = 10, sign: Literal["both", "high", "low"] = "both") -> dict[str, list[tuple[Any, float]]]:
-        """The lines that stand out in each factor, by distance from its average in posterior standard deviations.
-
-        Parameters
-        ----------
-        n : int, default=10
-            Lines for each factor.
-        sign : {"both", "high", "low"}, default="both"
-            Which ends are listed: above the average, below it, or both.
-
-        Returns
-        -------
-        dict
-            For each factor, pairs (id, mean), the most outstanding first.
-        """
-        check_count("n", n, 1)
-        check_choice("sign", sign, ("both", "high", "low"))
-        away = (self.mean - self.mean.mean(axis=0)) / np.maximum(self.sd, 1e-300)
-        key = {"both": np.abs(away), "high": away, "low": -away}[sign]
-        order = np.argsort(-key, axis=0, kind="stable")[:n]
-        ids = self.ids.tolist()
-        return {
-            name: [(ids[place], float(self.mean[place, k])) for place in order[:, k].tolist()]
-            for k, name in enumerate(self.names)
-        }
-
-
-class Ranking:
-    """Recommendations, similar lines and factors from ``posterior_``."""
-
-    _fitted: Callable[[], Posterior]
-    _seen: Cells | None
+class Ranking(FittedModel):
+    """Recommendations and similar lines."""
 
     def recommend(
         self,
@@ -198,26 +137,6 @@ class Ranking:
         which, score = similar(known, where, wanted, n, by)
         return _named(lines, which), score
 
-    @property
-    def row_factors_(self) -> Factors:
-        """Factors of the values of each row with standard deviations (factorizations and other bilinear models)."""
-        return _value_factors(self._fitted(), 0)
-
-    @property
-    def col_factors_(self) -> Factors:
-        """Factors of the values of each column with standard deviations."""
-        return _value_factors(self._fitted(), 1)
-
-    @property
-    def row_pattern_(self) -> Factors:
-        """Weights of each row in the components of the missingness pattern, with standard deviations."""
-        return _pattern_factors(self._fitted(), 0)
-
-    @property
-    def col_pattern_(self) -> Factors:
-        """Weights of each column in the components of the missingness pattern, with standard deviations."""
-        return _pattern_factors(self._fitted(), 1)
-
 
 def _named(axis: Axis, which: Array) -> Array:
     """Ids of positions; None where there is none."""
@@ -226,23 +145,3 @@ def _named(axis: Axis, which: Array) -> Array:
         ids = ids.astype(object)
         ids[which < 0] = None
     return ids
-
-
-def _pattern_factors(known: Posterior, axis: int) -> Factors:
-    weights = known.law.pattern.factors_of(known.state.sides[axis].pattern)
-    return _factors(known, axis, weights.mean, np.sqrt(weights.variance))
-
-
-def _value_factors(known: Posterior, axis: int) -> Factors:
-    mean, sd = loadings_and_errors(known, axis)
-    if sd is None or mean.shape[1] == 0 or not known.law.data.has_values:
-        raise AttributeError(
-            "row_factors_ and col_factors_ exist for data models with factors (Factorization, Effects, Regression) only"
-        )
-    return _factors(known, axis, mean, sd)
-
-
-def _factors(known: Posterior, axis: int, mean: Array, sd: Array) -> Factors:
-    names = tuple(f"factor {k + 1}" for k in range(mean.shape[1]))
-    ids = np.asarray((known.rows, known.cols)[axis].ids)
-    return Factors(ids, names, np.asarray(mean, np.float64), np.asarray(sd, np.float64))

@@ -18,69 +18,40 @@ from nmar.data.covariates import CovariateTable
 from nmar.data.structure import check_structure
 from nmar.fit.result import Choice
 from nmar.posterior.posterior import Posterior
-from nmar.posterior.store import save as save_record
 
 TRACE = ("bound_trace_", "valid_trace_", "seconds_trace_", "stop_reason_")
 LEFT_OUT = ("random_state", "propensity")  # parameters that a fitted model no longer needs
 REMEDY = "save the model again, or get an undamaged copy of the file"
 
 
-class Stored:
-    """Saving."""
+def record_of(model: Any, seen: bool) -> tuple[Any, ...]:
+    """What a file holds of a fitted model, with its training cells where they are ``seen``."""
+    known = model._fitted()
+    params = {name: value for name, value in model.get_params(deep=False).items() if name not in LEFT_OUT}
+    for part in ("data", "pattern"):
+        params[part] = _portable(params[part], known)
+    trace = tuple(getattr(model, name) for name in TRACE)
+    return known, trace, tuple(params.items()), tuple(_more(model, seen).items())
 
-    get_params: Callable[..., dict[str, Any]]
-    _seen: Cells | None
-    _hidden: tuple[Cells, ...]
-    _fitted: Callable[[], Posterior]
 
-    def save(self, path: str | os.PathLike[str], seen: bool = False) -> None:
-        """Write the fitted model to one file, without pickle, with the covariates it was given.
-
-        Parameters
-        ----------
-        path : str or path-like
-            File to write. Missing folders are made.
-        seen : bool, default=False
-            Whether to keep the training cells too, so that the loaded model leaves them out of recommendations
-            (``recommend``), goes on learning (``partial_fit``) and recognises the rows of the fit in a matrix
-            (``score``). Otherwise a model file holds no value of a cell; pass the cells later (``recommend(seen=…)``).
-
-        Examples
-        --------
-        >>> import os, tempfile
-        >>> import nmar
-        >>> cells, _ = nmar.simulate(shape=(20, 8), data=nmar.Effects("rows"), density=0.5, seed=0)
-        >>> model = nmar.CCPF(nmar.Effects("rows"), "ignorable", factors=2, max_iter=5, random_state=0).fit(cells)
-        >>> path = os.path.join(tempfile.mkdtemp(), "m.nmar")
-        >>> model.save(path, seen=True)
-        >>> bool((nmar.load(path).recommend([0], n=3)[0] == model.recommend([0], n=3)[0]).all())
-        True
-        """
-        known = self._fitted()
-        params = {k: v for k, v in self.get_params(deep=False).items() if k not in LEFT_OUT}
-        for part in ("data", "pattern"):
-            params[part] = _portable(params[part], known)
-        trace = tuple(getattr(self, name) for name in TRACE)
-        save_record(path, (known, trace, tuple(params.items()), tuple(self._more(seen).items())))
-
-    def _more(self, seen: bool) -> dict[str, Any]:
-        """What else belongs to the model, where it has it."""
-        has = self.__dict__
-        more: dict[str, Any] = {name: has[name] for name in ("n_features_in_", "effective_cells_") if name in has}
-        if "feature_names_in_" in has:
-            more["feature_names_in_"] = tuple(str(name) for name in has["feature_names_in_"])
-        if "choices_" in has:
-            more["choices_"] = tuple(tuple(getattr(one, f.name) for f in fields(one)) for one in has["choices_"])
-        if self._seen is not None and self._seen.in_memory:
-            more["_seen_digest"] = digest_of(self._seen)
-        elif "_seen_digest" in has:
-            more["_seen_digest"] = has["_seen_digest"]
-        if seen:
-            if self._seen is None:
-                raise ValueError("seen=True: this model does not hold its training cells (loaded, or from a stream)")
-            more["_seen"] = _cells_to_tuple(self._seen)
-            more["_hidden"] = tuple(_cells_to_tuple(part) for part in self._hidden)
-        return more
+def _more(model: Any, seen: bool) -> dict[str, Any]:
+    """What else belongs to the model, where it has it."""
+    has = model.__dict__
+    more: dict[str, Any] = {name: has[name] for name in ("n_features_in_", "effective_cells_") if name in has}
+    if "feature_names_in_" in has:
+        more["feature_names_in_"] = tuple(str(name) for name in has["feature_names_in_"])
+    if "choices_" in has:
+        more["choices_"] = tuple(tuple(getattr(one, f.name) for f in fields(one)) for one in has["choices_"])
+    if model._seen is not None and model._seen.in_memory:
+        more["_seen_digest"] = digest_of(model._seen)
+    elif "_seen_digest" in has:
+        more["_seen_digest"] = has["_seen_digest"]
+    if seen:
+        if model._seen is None:
+            raise ValueError("seen=True: this model does not hold its training cells (loaded, or from a stream)")
+        more["_seen"] = _cells_to_tuple(model._seen)
+        more["_hidden"] = tuple(_cells_to_tuple(part) for part in model._hidden)
+    return more
 
 
 def digest_of(cells: Cells) -> str:

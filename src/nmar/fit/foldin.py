@@ -22,7 +22,6 @@ from nmar.fit.solvers.twostage import pattern_alone
 from nmar.kernels.choose import choose
 from nmar.kernels.spec import Kernels
 from nmar.models.arguments import listed
-from nmar.models.bilinear import Bilinear
 from nmar.models.buffers import arrays_of
 from nmar.models.context import Context, Executor, Observed
 from nmar.models.half_sweep import half_sweep
@@ -192,32 +191,3 @@ def _of_each_line(array: Array) -> Array:
 def _own_numbers(side: Side) -> list[Array]:
     """Noise levels of the lines, and what a reader keeps of them."""
     return [*([] if side.noise is None else [side.noise.mean]), *arrays_of(side.reading)]
-
-
-def loadings(posterior: Posterior, axis: int = 0) -> Array:
-    """Posterior means of the lines' latent factors: (lines, rank).
-
-    Products of two lines' factors are in the units of the values. The leading axis, whose factors have unit prior
-    variance, has no units of its own; the other axis has those of the values, as have effects and profiles.
-    """
-    return loadings_and_errors(posterior, axis)[0]
-
-
-def loadings_and_errors(posterior: Posterior, axis: int) -> tuple[Array, Array | None]:
-    """:func:`loadings` and their posterior standard deviations, or None where the data model keeps none."""
-    law, data = posterior.law, posterior.state.sides[axis].data
-    rank, units = getattr(law.data, "rank", 0), posterior.units.scale
-    factor = getattr(data, "weights", data)  # of a gamma model
-    if not hasattr(factor, "mean"):
-        return np.array(law.data.features(data, axis, posterior.state.shared.data).first), None
-    scale: Any = units
-    if hasattr(data, "weights"):
-        scale = 1.0
-    elif rank:
-        scale = 1.0 if axis == law.lead else units
-    elif isinstance(law.data, Bilinear):
-        scale = np.where(law.data.axes[axis].free, units, 1.0)
-    kept = slice(0, rank or None) if not hasattr(data, "weights") else slice(None)
-    variance = getattr(factor, "variances", getattr(factor, "variance", None))
-    error = None if variance is None else scale * np.sqrt(np.maximum(variance[:, kept], 0.0))
-    return np.array(factor.mean[:, kept]) * scale, error
