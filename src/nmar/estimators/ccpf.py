@@ -6,8 +6,6 @@ import os
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-
 from nmar.estimators.hooks import CallbackSupport
 from nmar.estimators.imputing import Imputing
 from nmar.estimators.learned import Learned
@@ -25,16 +23,7 @@ from nmar.prob.linkage import Linkage
 from nmar.prob.support import Bounds
 
 
-class CCPF(
-    CallbackSupport,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    Learning,
-    Learned,
-    Predicting,
-    Imputing,
-    Ranking,
-):
+class CCPF(CallbackSupport, Learning, Learned, Predicting, Imputing, Ranking):
     """Coupled compound Poisson factorization: a model of the values and of which of them are observed.
 
     Unstored entries of a sparse matrix are *missing* here, not zero; a stored 0 is an observed 0.
@@ -224,12 +213,6 @@ class CCPF(
         self.bounds = bounds
         self.warm_start = warm_start
         self.pattern = pattern
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = []
-        return tags
 
 
 def load(path: str | os.PathLike[str], trusted: Sequence[str] = ()) -> CCPF:

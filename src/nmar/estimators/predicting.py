@@ -6,7 +6,7 @@ import warnings
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 
 from nmar.arrays import Array
 from nmar.data import outside
@@ -20,7 +20,7 @@ from nmar.posterior.places import are_other_rows, line_places, under_known_ids
 from nmar.posterior.posterior import Posterior
 
 
-class Predicting(Asking):
+class Predicting(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Asking):
     """Predictions in scikit-learn's form, of known rows and of new ones."""
 
     def predict(self, X: Any, return_std: bool = False, unknown: Unknown = "prior", target: Target = None) -> Any:
@@ -128,6 +128,12 @@ class Predicting(Asking):
     @property
     def _n_features_out(self) -> int:
         return loadings(self._fitted(), 0).shape[1]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean predictive log likelihood per observed cell.

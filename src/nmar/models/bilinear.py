@@ -351,13 +351,6 @@ class Bilinear(DataModel):
         mean = np.where(free, shared.mean[axis], self._constant(axis))[None, :]
         return self._factor(mean, np.where(free, shared.variance[axis], 0.0)[None, :], axis)
 
-    def new_lines(self, axis: int, ids: Array, side: NormalFactor, shared: Priors) -> NormalFactor:
-        """Lines of ids without cells: the prior of their covariates, or of mean ones where they have none."""
-        design = self.axes[axis].design
-        if design is None or design.ids is None:
-            return super().new_lines(axis, ids, side, shared)
-        return self.lines_at(axis, design.of_ids(ids), side, shared)
-
     def covariate_effects(self, axis: int, side: NormalFactor, shared: Priors) -> CovariateEffects | None:
         """Of the free coordinates: factors, and the line's own level."""
         coefficients, design = shared.coefficients[axis], self.axes[axis].design
@@ -369,10 +362,9 @@ class Bilinear(DataModel):
         sd = coefficients.marginal(side, shared.variance[axis]).sd
         return CovariateEffects(labels, design.names, coefficients.mean[free], sd[free], own)
 
-    def described(self, axis: int, ids: Array) -> Array:
-        """Which ids have covariates."""
-        design = self.axes[axis].design
-        return super().described(axis, ids) if design is None else design.has(ids)
+    def design(self, axis: int) -> Design | None:
+        """Covariates of the lines, where the axis has them."""
+        return self.axes[axis].design
 
     def lines_at(self, axis: int, x: Array, side: NormalFactor, shared: Priors) -> DesignedLines:
         """Lines that are known by their covariates alone."""

@@ -300,17 +300,9 @@ class ClusterModel(DataModel):
         variance = shared.prior[1] + coefficients.variance_at(x)
         return DesignedProfile(shared.prior[0] + coefficients.prior_mean(x), variance, x)
 
-    def new_lines(self, axis: int, ids: Array, side: Any, shared: MixtureShared) -> Any:
-        """Lines of ids without cells: the prior of their covariates, or of mean ones where they have none."""
-        design = self.designs[axis]
-        if design is None or design.ids is None:
-            return super().new_lines(axis, ids, side, shared)
-        return self.lines_at(axis, design.of_ids(ids), side, shared)
-
-    def described(self, axis: int, ids: Array) -> Array:
-        """Which ids have covariates."""
-        design = self.designs[axis]
-        return super().described(axis, ids) if design is None else design.has(ids)
+    def design(self, axis: int) -> Design | None:
+        """Covariates of the lines, where the axis has them."""
+        return self.designs[axis]
 
     def covariate_effects(self, axis: int, side: Any, shared: MixtureShared) -> CovariateEffects | None:
         """Log odds of the clusters, or the values of their profiles."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from nmar.arrays import Array
 from nmar.data.cells import Cells
+from nmar.data.covariates import Design
 from nmar.kernels.spec import NO_NOISE, CellLaw, Expectation, Kernels, LineNoise, Lines, View
 from nmar.models.predictive import BinTable, Predictive
 from nmar.prob.statistics import Statistics
@@ -162,9 +163,20 @@ class DataModel(ABC):
         return self
 
     def new_lines(self, axis: int, ids: Array, side: Any, shared: Any) -> Any:
-        """Lines of ids without cells: each the prior, unless the model knows more of them (covariates)."""
+        """Lines of ids without cells: the prior of their covariates, else the same prior for each."""
+        design = self.design(axis)
+        if design is not None and design.ids is not None:
+            return self.lines_at(axis, design.of_ids(ids), side, shared)
         line = self.prior_line(axis, side, shared)
         return line.take(np.zeros(len(ids), np.int64))
+
+    def design(self, axis: int) -> Design | None:
+        """Covariates of the lines of an axis, where it has any; a model that takes some defines ``lines_at`` too."""
+        return None
+
+    def lines_at(self, axis: int, x: Array, side: Any, shared: Any) -> Any:
+        """Lines that are known by their covariates alone."""
+        raise TypeError(f"{type(self).__name__} takes no covariates of lines")
 
     def covariate_effects(self, axis: int, side: Any, shared: Any) -> CovariateEffects | None:
         """Effects of an axis's covariates on its lines, where it has any."""
@@ -172,7 +184,8 @@ class DataModel(ABC):
 
     def described(self, axis: int, ids: Array) -> Array:
         """Which ids the model knows something of, though they may have no cells (covariates)."""
-        return np.zeros(len(ids), np.bool_)
+        design = self.design(axis)
+        return np.zeros(len(ids), np.bool_) if design is None else design.has(ids)
 
     def known_lines(self, axis: int) -> Any:
         """The lines of an axis that are known altogether (covariates, features), in its order; None: they are learned.
