@@ -48,6 +48,7 @@ def start(
     link: str | Linkage = "linear",
     shape: tuple[int, int] = (60, 40),
     hide: float = 0.0,
+    density: float = 0.25,
 ) -> Problem:
     """A problem about to start; ``hide`` is a share of the observed cells that it is told to be hidden."""
     noise = None
@@ -55,7 +56,7 @@ def start(
         name, link = THINNED[name]
     if name in NOISY:
         (name, noise), link = NOISY[name], "ignorable"
-    cells, hidden = cells_of(SETTINGS[name], shape), None
+    cells, hidden = cells_of(SETTINGS[name], shape, density), None
     if hide:
         cells, _, hidden = cells.split(test=hide, valid=0.0, seed=0)
     return begin(cells, SETTINGS[name].build(cells), linkage(link), Pattern(3), hidden=hidden, seed=0, noise=noise)
