@@ -177,22 +177,20 @@ def _authors_split(folder: Path) -> Problem:
 
 def _with_tags(folder: Path) -> Problem:
     """Ratings of the films of a partial tag genome, which lie beside it."""
-    from nmar.data.tables import read_columns
+    import pandas
 
-    columns = read_columns(folder / "genome_scores_wide.parquet")
-    films = columns.pop("movieId")
-    return _with_covariates(folder.parent / "ml_1m" / "ratings.parquet", films, np.column_stack(list(columns.values())))
+    tags = pandas.read_parquet(folder / "genome_scores_wide.parquet").set_index("movieId")
+    return _with_covariates(folder.parent / "ml_1m" / "ratings.parquet", tags.index.to_numpy(), tags.to_numpy())
 
 
 def _with_genres(folder: Path) -> Problem:
     """Ratings with genres and year of the films."""
-    from nmar.data.tables import read_columns
+    import pandas
 
-    columns = read_columns(folder / "movies.parquet")
-    names = [name for name in columns if name.startswith("genre_") or name == "year"]
-    x = np.column_stack([np.asarray(columns[name], np.float64) for name in names])
+    films = pandas.read_parquet(folder / "movies.parquet")
+    x = films[[name for name in films if name.startswith("genre_") or name == "year"]].to_numpy(np.float64)
     return _with_covariates(
-        folder / "ratings.parquet", columns["movie_id"], np.where(np.isfinite(x), x, np.nanmean(x, axis=0))
+        folder / "ratings.parquet", films["movie_id"].to_numpy(), np.where(np.isfinite(x), x, np.nanmean(x, axis=0))
     )
 
 

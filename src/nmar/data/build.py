@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from nmar.data.axis import Axis
 from nmar.data.compact import all_finite, compact
 from nmar.data.compressed import Compressed, index_dtype
-from nmar.data.ids import as_ids, unknown_ids
+from nmar.data.ids import as_ids, not_a_number, unknown_ids
 from nmar.data.usual import shortened
 
 Duplicates = Literal["error", "last", "mean", "sum"]
@@ -78,21 +78,10 @@ def as_numbers(values: Any, argument: str) -> NDArray[Any]:
             pass  # falls through to the error, which shows an offending value
     if array.dtype.kind not in "biuf":
         raise ValueError(
-            f"{argument} is not numeric (dtype {array.dtype}, e.g. {_no_number(array.tolist())!r}); "
+            f"{argument} is not numeric (dtype {array.dtype}, e.g. {not_a_number(array.tolist())!r}); "
             "convert it to numbers first"
         )
     return array
-
-
-def _no_number(listed: list[Any]) -> Any:
-    """The first value that is no number and no text of one; where all are texts of numbers, the first of them."""
-    others = [value for value in listed if not isinstance(value, int | float)]
-    for value in others:
-        try:
-            float(value)
-        except (TypeError, ValueError):
-            return value
-    return others[0] if others else None
 
 
 def as_index(values: Any, argument: str, size: int | None) -> NDArray[Any]:

@@ -183,6 +183,17 @@ def _check_no_missing(array: NDArray[Any]) -> None:
             raise _missing_ids(int(bad.sum()), int(bad.argmax()))
 
 
+def not_a_number(listed: list[Any]) -> Any:
+    """The first value that is no number and no text of one; where all are texts of numbers, the first of them."""
+    others = [value for value in listed if not isinstance(value, int | float)]
+    for value in others:
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return value
+    return others[0] if others else None
+
+
 def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, NaT or pandas' NA."""
     # pandas.NA and NaT are recognised by name, because pandas need not be installed.

@@ -22,7 +22,7 @@ from nmar.data.compact import compact
 from nmar.data.compressed import index_dtype
 from nmar.data.manifest import pack_axis, unpack_axis
 from nmar.data.storage import Storage, as_array, filesystem, is_remote, version_of
-from nmar.data.tables import Wanted, arrow_array, parquet_library
+from nmar.data.tables import Wanted, arrow_array, coded, parquet_library
 
 PIECE = 1 << 21  # lines of the source in one piece, about: what one thread holds in memory
 FOLDER = "_build"  # where pieces lie until the shards are made of them
@@ -142,17 +142,11 @@ def make_piece(source: Source, piece: Piece, storage: Storage) -> None:
 
 def _numbered(column: Any) -> tuple[Axis, Array]:
     """The distinct ids of a column, sorted, and the number of each line's id."""
-    import pyarrow
-
-    if pyarrow.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
     if column.null_count:
         raise ValueError(f"ids: {column.null_count} missing; drop or name those entries")
-    encoded = column.combine_chunks().dictionary_encode()
-    if isinstance(encoded, pyarrow.ChunkedArray):
-        encoded = encoded.unify_dictionaries().combine_chunks()
-    axis, rank = Axis.from_values(encoded.dictionary.to_numpy(zero_copy_only=False))
-    return axis, rank.astype(np.int32)[encoded.indices.to_numpy()]
+    distinct, codes = coded(column)
+    axis, rank = Axis.from_values(distinct.to_numpy(zero_copy_only=False))
+    return axis, rank.astype(np.int32)[codes.to_numpy()]
 
 
 def by_lines(major: Array, count: int) -> tuple[Array, NDArray[np.int64]]:

@@ -15,7 +15,8 @@ import scipy.sparse as sparse
 from numpy.typing import NDArray
 
 from nmar.data.axis import Axis
-from nmar.data.usual import shortened, usual_cells, usual_pair
+from nmar.data.ids import not_a_number
+from nmar.data.usual import is_index, shortened, usual_cells, usual_pair
 
 ACCEPTED = (
     "nmar.Cells, a table (pandas, polars, pyarrow) with a line for each row of the matrix or with the columns row, col"
@@ -140,7 +141,7 @@ def wide(frame: Any, index: str | None = None, argument: str = "df") -> Matrix:
         numbers[:, place] = _numbers(frame[name], name, names, argument)
     rows, cols = None, _axis(columns, f"the columns of {argument}")
     if index is not None:
-        rows = Axis.from_ids(np.asarray(frame[index])).called(index)
+        rows = Axis.from_ids(np.asarray(frame[index])).called(None if is_index(index) else index)
     elif library(frame) == "pandas":
         rows = _axis(frame.index, f"the index of {argument}").called(frame.index.name)
     if library(frame) == "pandas":
@@ -159,8 +160,9 @@ def _numbers(column: Any, name: Any, names: list[Any], argument: str) -> NDArray
             return np.asarray(found)
     except (TypeError, ValueError):
         pass  # falls through to the error, which says what can be done
+    entries = column.to_pylist() if library(column) == "pyarrow" else column.to_numpy().tolist()
     raise ValueError(
-        f"{argument}: the column {name!r} does not hold numbers; columns are {shortened(names)}. Of a table with one"
+        f"{argument}: the column {name!r} does not hold numbers (e.g. {not_a_number(entries)!r}); columns are {shortened(names)}. Of a table with one"
         " line per cell name the columns: nmar.Cells.from_frame(df, row=…, col=…, value=…); if the column holds the ids"
         f" of the rows: nmar.Cells.from_wide(df, index={name!r})"
     )

@@ -23,8 +23,16 @@ from nmar.data.axis import Axis
 from nmar.data.build import Duplicates, check_duplicates_policy
 from nmar.data.cells import Cells
 from nmar.data.structure import check_structure
-from nmar.data.tables import COMPRESSIONS, Wanted, open_bytes, read_parquet, read_text
-from nmar.data.wide import read_wide_parquet, read_wide_text
+from nmar.data.outside import wide as wide_matrix
+from nmar.data.tables import (
+    COMPRESSIONS,
+    Wanted,
+    open_bytes,
+    read_parquet,
+    read_text,
+    read_wide_parquet,
+    read_wide_text,
+)
 
 __all__ = ["read"]
 
@@ -135,10 +143,12 @@ def _read_wide(file: Path, kind: str, wanted: Wanted, form: tuple[str | None, bo
         raise ValueError(f"{argument}={name!r} is for tables with one line per cell; leave it out with wide=True")
     if kind in MATRICES:
         raise ValueError(f"wide=True is for tables; a {kind[1:]} file holds a matrix already; leave it out")
-    if kind in PARQUETS:
-        return Cells.from_matrix(read_wide_parquet(file, index))
     delimiter, header, text_ids = form
-    return Cells.from_matrix(read_wide_text(file, index, _separator(kind, delimiter), header, text_ids))
+    if kind in PARQUETS:
+        table, index = read_wide_parquet(file, index)
+    else:
+        table, index = read_wide_text(file, index, _separator(kind, delimiter), header, text_ids)
+    return Cells.from_matrix(wide_matrix(table, index, f"path={str(file)!r}"))
 
 
 def _kind(file: Path) -> str:

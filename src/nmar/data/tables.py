@@ -1,7 +1,7 @@
-"""Tables on disk and their columns.
+"""Tables on disk and their columns, read by pyarrow.
 
-Enters: a path and the names of the columns wanted. Leaves: those columns as arrays (csv, tsv, parquet). pyarrow is
-used where present; text needs only the standard library.
+Enters: a path and the names of the columns wanted. Leaves: those columns as arrays (csv, tsv, parquet), or the whole
+of a wide table as an arrow table.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import gzip
 import io
 import lzma
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +21,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nmar.data.ids import object_array
 from nmar.data.usual import is_index, shortened, usual_cells
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+EMPTY = ("", "NA", "Na", "na", "NaN", "Nan", "nan", "NULL", "Null", "null", "None", "none")  # missing in wide tables
 Columns = dict[str, NDArray[Any]]
 Names = tuple[str, ...]  # row, col, value and, where there is one, weight
 
@@ -122,33 +124,59 @@ def _not_utf8(file: Path) -> ValueError:
 
 
 def _open_zstandard(file: Path, mode: str) -> Any:
+    return io.BufferedReader(arrow("reading .zst").input_stream(str(file), compression="zstd"))
+
+
+def arrow(doing: str) -> Any:
+    """The package pyarrow."""
     try:
-        import pyarrow
+        import pyarrow.compute
+        import pyarrow.csv
     except ImportError:
-        try:
-            import zstandard
-        except ImportError:
-            raise ImportError("reading .zst needs pyarrow: pip install 'nmar[io]'") from None
-        return zstandard.open(file, mode)
-    return io.BufferedReader(pyarrow.input_stream(str(file), compression="zstd"))
+        raise ImportError(f"{doing} needs pyarrow: pip install 'nmar[io]'") from None
+    return pyarrow
+
+
+# --- text -------------------------------------------------------------------------------------------------------
 
 
 def read_text(file: Path, wanted: Wanted, separator: str, header: bool, text_ids: bool) -> tuple[Columns, Names]:
-    """The wanted columns of a csv or tsv file, numbers where every entry is one, and their names.
+    """The wanted columns of a csv or tsv file and their names.
 
-    Ids that are one number in two spellings ("007", "7") are refused, unless ``text_ids`` keeps them as they are.
+    Ids are numbers where all of them are, unless ``text_ids`` keeps them as they are written.
     """
-    labels = _labels(file, wanted, separator, header)
+    labels = _labels(file, separator, header)
+    if header and not wanted.given() and all(_is_number(label) for label in labels):
+        raise ValueError(
+            f"path={str(file)!r}: the first line {separator.join(labels)!r} looks like data, not like names; "
+            "pass header=False, or name the columns with row=, col=, value="
+        )
     names = wanted.names(labels, f"path={str(file)!r}")
-    texts = names[:2] if text_ids else ()
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        return _parse_plain(file, labels, names, separator, header, texts), names
-    return _parse_arrow(file, labels, names, separator, header, texts), names
+    table = _read_text(file, labels, names, separator, header, names[:2])
+    ids = {name: _ids(file, name, table.column(name), text_ids) for name in names[:2]}
+    return {**ids, **arrow_columns(table, names[2:])}, names
 
 
-def _labels(file: Path, wanted: Wanted, separator: str, header: bool) -> list[str]:
+def read_wide_text(file: Path, index: str | None, separator: str, header: bool, text_ids: bool) -> tuple[Any, Any]:
+    """A wide table as an arrow table, and the column of its row ids: ``index``, else a first one without numbers."""
+    labels = _labels(file, separator, header)
+    if len(labels) < 2:
+        raise ValueError(f"path={str(file)!r} has one column, {labels[0]!r}; {_delimiter(labels)}")
+    if index is not None and index not in labels:
+        raise ValueError(f"index={index!r} is not a column of {str(file)!r}; available: {shortened(labels)}")
+    if index is None and is_index(labels[0]):
+        index = labels[0]
+    table = _read_text(file, labels, labels, separator, header, () if index is None else (index,), EMPTY)
+    if index is None and arrow("text").types.is_string(table.schema.types[0]):
+        index = labels[0]
+    elif index is not None:
+        ids = _ids(file, index, table.column(index), text_ids)
+        table = table.set_column(labels.index(index), index, arrow("text").array(ids))
+    return table, index
+
+
+def _labels(file: Path, separator: str, header: bool) -> list[str]:
+    """Names of the columns, or their places where there is no header."""
     with open_bytes(file) as stream:
         first = stream.readline().decode("utf-8-sig").rstrip("\r\n")  # in here, for the error to name the file
     if not first.strip():
@@ -156,11 +184,6 @@ def _labels(file: Path, wanted: Wanted, separator: str, header: bool) -> list[st
     labels = next(csv.reader([first], delimiter=separator))
     if not header:
         return [str(place) for place in range(len(labels))]
-    if not wanted.given() and all(_is_number(label) for label in labels):
-        raise ValueError(
-            f"path={str(file)!r}: the first line {first!r} looks like data, not like names; "
-            "pass header=False, or name the columns with row=, col=, value="
-        )
     if len(set(labels)) < len(labels):
         raise ValueError(f"path={str(file)!r}: the header {labels} repeats a name; rename one")
     return labels
@@ -174,162 +197,146 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _check_spelling(file: Path, name: str, texts: Iterable[str], kind: type) -> None:
-    """Refuse a column of ids if two of its texts are one number; spaces around it do not count."""
+def _read_text(
+    file: Path,
+    labels: list[str],
+    names: Sequence[str],
+    separator: str,
+    header: bool,
+    ids: Sequence[str],
+    empty: Sequence[str] = ("",),  # an id may well be "NA" or "null"
+) -> Any:
+    """An arrow table of the columns ``names``, those of ``ids`` as texts with a dictionary."""
+    pyarrow = arrow("reading tables")
+    kinds = {name: pyarrow.dictionary(pyarrow.int32(), pyarrow.string()) for name in ids}
+    try:
+        with open_bytes(file) as stream:
+            table = parse_csv(stream, separator, names, None if header else labels, kinds, empty)
+    except pyarrow.ArrowInvalid as error:
+        if "invalid UTF8" in str(error):
+            raise _not_utf8(file) from None
+        raise ValueError(f"path={str(file)!r} is not a table separated by {separator!r}: {error}") from None
+    if any(pyarrow.types.is_binary(kind) for kind in table.schema.types):
+        raise _not_utf8(file)
+    return table
+
+
+def parse_csv(
+    stream: IO[bytes],
+    separator: str,
+    names: Sequence[str],
+    labels: Sequence[str] | None = None,
+    kinds: Mapping[str, Any] | None = None,
+    empty: Sequence[str] = ("",),
+) -> Any:
+    """Columns of a csv file as an arrow table.
+
+    Parameters
+    ----------
+    stream : file-like
+        Text as bytes.
+    separator : str
+        One character.
+    names : sequence of str
+        Columns to keep.
+    labels : sequence of str or None, default=None
+        Names of all columns. None: those in the first line.
+    kinds : dict of str to DataType or None, default=None
+        Types of columns that are not inferred.
+    empty : sequence of str
+        Texts that stand for a missing entry.
+    """
+    table = arrow("reading tables").csv
+    return table.read_csv(
+        stream,
+        read_options=table.ReadOptions(column_names=labels),
+        parse_options=table.ParseOptions(delimiter=separator, newlines_in_values=True),
+        convert_options=table.ConvertOptions(
+            include_columns=list(names), column_types=kinds, null_values=list(empty), strings_can_be_null=True
+        ),
+    )
+
+
+def _ids(file: Path, name: str, column: Any, as_written: bool) -> NDArray[Any]:
+    """A column of texts as whole numbers, numbers or texts, the first that fits all; None where there is none."""
+    distinct, codes = coded(column)
+    numbers = None if as_written else _as_numbers(file, name, distinct)
+    ids = object_array(distinct.to_pylist()) if numbers is None else numbers
+    if codes.null_count:
+        ids, codes = np.append(ids.astype(object), None), codes.fill_null(len(ids))
+    return ids[codes.to_numpy()]
+
+
+def coded(column: Any) -> tuple[Any, Any]:
+    """The distinct entries of an arrow column, and the number of each entry among them."""
+    pyarrow = arrow("reading tables")
+    encoded = column if pyarrow.types.is_dictionary(column.type) else column.combine_chunks().dictionary_encode()
+    if isinstance(encoded, pyarrow.ChunkedArray):
+        encoded = encoded.unify_dictionaries().combine_chunks()
+    return encoded.dictionary, encoded.indices
+
+
+def _as_numbers(file: Path, name: str, texts: Any) -> NDArray[Any] | None:
+    """Distinct texts as numbers, None unless all are; two spellings of one number ("007", "7") are refused."""
+    pyarrow = arrow("reading tables")
+    texts = pyarrow.compute.utf8_trim_whitespace(texts)
+    for kind in (pyarrow.int64(), pyarrow.float64()):
+        try:
+            numbers: NDArray[Any] = texts.cast(kind).to_numpy()
+        except pyarrow.ArrowInvalid:
+            continue
+        if len(np.unique(numbers)) < len(pyarrow.compute.unique(texts)):
+            _refuse_spellings(file, name, texts.to_pylist(), numbers.tolist())
+        return numbers
+    return None
+
+
+def _refuse_spellings(file: Path, name: str, texts: list[str], numbers: list[Any]) -> None:
     spelled: dict[Any, str] = {}
-    for text in texts:
-        other = spelled.setdefault(kind(text), text.strip())
-        if other != text.strip():
+    for text, number in zip(texts, numbers, strict=True):
+        if spelled.setdefault(number, text) != text:
             raise ValueError(
-                f"path={str(file)!r}: ids {other!r} and {text.strip()!r} of column {name!r} are one number; "
+                f"path={str(file)!r}: ids {spelled[number]!r} and {text!r} of column {name!r} are one number; "
                 "pass text_ids=True to keep them apart, or write them alike"
             )
 
 
-def _parse_arrow(
-    file: Path, labels: list[str], names: Names, separator: str, header: bool, texts: Sequence[str]
-) -> Columns:
-    import pyarrow
-    from pyarrow import compute
-
-    table = _read_arrow(file, labels, names, separator, header, texts)
-    if table is None:
-        return {name: np.empty(0) for name in names}
-    if any(pyarrow.types.is_binary(kind) for kind in table.schema.types):
-        raise _not_utf8(file)
-    kinds = {name: table.schema.field(name).type for name in names[:2]}
-    whole = tuple(name for name, kind in kinds.items() if pyarrow.types.is_integer(kind))
-    broken = tuple(name for name, kind in kinds.items() if pyarrow.types.is_floating(kind))
-    doubtful = broken + (whole if whole and _zeros_lead(file) else ())
-    again: Any = _read_arrow(file, labels, doubtful, separator, header, doubtful) if doubtful else None
-    for name in doubtful:
-        written = compute.unique(again.column(name))
-        if len(written) > len(compute.unique(table.column(name))):
-            _check_spelling(file, name, written.drop_null().to_pylist(), int if name in whole else float)
-    return arrow_columns(table, names)
+# --- arrow ------------------------------------------------------------------------------------------------------
 
 
-def _zeros_lead(file: Path) -> bool:
-    """Whether a zero begins a longer number anywhere in a text: without, whole numbers have one spelling each.
-
-    Asked first, because it takes far less time than reading the columns once more as texts.
-    """
-    with open_bytes(file) as stream:
-        last = b"\n"
-        while block := stream.read(1 << 22):
-            text = np.frombuffer(last + block, np.uint8)
-            digit = (text >= ord("0")) & (text <= ord("9"))
-            leads = (text[1:-1] == ord("0")) & digit[2:] & ~digit[:-2] & (text[:-2] != ord("."))
-            if leads.any():
-                return True
-            last = (last + block)[-2:]
-    return False
-
-
-def _read_arrow(file: Path, labels: list[str], names: Names, separator: str, header: bool, texts: Sequence[str]) -> Any:
-    """An arrow table of the columns, those of ``texts`` as they are written; None if there is a header and no line."""
-    import pyarrow
-    from pyarrow import csv as arrow
-
-    convert = arrow.ConvertOptions(
-        include_columns=list(names),
-        column_types={name: pyarrow.string() for name in texts},
-        null_values=[""],  # an id may well be "NA" or "null"
-        strings_can_be_null=True,
-    )
-    try:
-        with open_bytes(file) as stream:
-            return arrow.read_csv(
-                stream,
-                read_options=arrow.ReadOptions(column_names=labels, skip_rows=int(header)),
-                parse_options=arrow.ParseOptions(delimiter=separator),
-                convert_options=convert,
-            )
-    except pyarrow.ArrowInvalid as error:
-        if "Empty CSV" in str(error):
-            return None
-        if "invalid UTF8" in str(error):
-            raise _not_utf8(file) from None
-        raise ValueError(f"path={str(file)!r} is not a table separated by {separator!r}: {error}") from None
-
-
-def arrow_columns(table: Any, names: Names) -> Columns:
+def arrow_columns(table: Any, names: Sequence[str]) -> Columns:
     """Columns of an arrow table as arrays."""
     return {name: arrow_array(table.column(name)) for name in names}
 
 
 def arrow_array(column: Any) -> NDArray[Any]:
-    import pyarrow
-
-    if pyarrow.types.is_dictionary(column.type):
+    """A column as an array."""
+    if arrow("reading tables").types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     array: NDArray[Any] = column.to_numpy()
     return array
 
 
-def _parse_plain(
-    file: Path, labels: list[str], names: Names, separator: str, header: bool, texts: Sequence[str]
-) -> Columns:
-    """The same without pyarrow: slower, no further package."""
-    places = [labels.index(name) for name in names]
-    columns: list[list[str]] = [[] for _ in names]
-    with open_bytes(file) as stream, io.TextIOWrapper(stream, "utf-8-sig", newline="") as text:
-        lines = csv.reader(text, delimiter=separator)
-        if header:
-            next(lines)
-        for line in lines:
-            if not line:
-                continue
-            if len(line) != len(labels):
-                raise ValueError(
-                    f"path={str(file)!r} is not a table separated by {separator!r}: line {lines.line_num} "
-                    f"has {len(line)} fields, expected {len(labels)}"
-                )
-            for column, place in zip(columns, places, strict=True):
-                column.append(line[place])
-    found = {name: infer(column, name in texts) for name, column in zip(names, columns, strict=True)}
-    for name, column in zip(names[:2], columns, strict=False):
-        if found[name].dtype != object:
-            kind = int if found[name].dtype.kind == "i" else float
-            _check_spelling(file, name, filter(None, dict.fromkeys(column)), kind)
-    return found
+def parquet_library(doing: str) -> Any:
+    """The module pyarrow.parquet."""
+    arrow(f"{doing} parquet")
+    from pyarrow import parquet
 
-
-def infer(column: list[str], as_text: bool) -> NDArray[Any]:
-    """A column of text as whole numbers, numbers or texts, the first that fits."""
-    for kind in () if as_text else (np.int64, np.float64):
-        try:
-            return np.array([kind(entry) if entry else np.nan for entry in column], dtype=kind)
-        except (ValueError, OverflowError):  # not every entry is of this kind (a NaN is no integer)
-            continue
-    array = np.empty(len(column), dtype=object)
-    array[:] = [entry or None for entry in column]
-    return array
+    return parquet
 
 
 def read_parquet(file: Path, wanted: Wanted) -> tuple[Columns, Names]:
     """The wanted columns of a parquet file, and their names."""
     parquet = parquet_library("reading")
-    import pyarrow
-
     try:
         available = parquet.read_schema(file).names
-    except pyarrow.ArrowInvalid as error:
+    except arrow("reading parquet").ArrowInvalid as error:
         raise ValueError(f"path={str(file)!r} is not a parquet file: {error}") from None
     names = wanted.names(available, f"path={str(file)!r}")
-    table = parquet.read_table(file, columns=list(names))
-    return arrow_columns(table, names), names
+    return arrow_columns(parquet.read_table(file, columns=list(names)), names), names
 
 
-def read_columns(file: Path) -> Columns:
-    """All columns of a parquet file."""
+def read_wide_parquet(file: Path, index: str | None) -> tuple[Any, Any]:
+    """A wide table as an arrow table, and the column of its row ids: ``index``, else a pandas index."""
     table = parquet_library("reading").read_table(file)
-    return {name: arrow_array(table.column(name)) for name in table.column_names}
-
-
-def parquet_library(doing: str) -> Any:
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        raise ImportError(f"{doing} parquet needs pyarrow: pip install 'nmar[io]'") from None
-    return parquet
+    return table, index or next((name for name in table.column_names if is_index(name)), None)
