@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pooch")
 
 from nmar.data.datasets import download
-from nmar.data.datasets.registry import SOURCES
+from nmar.data.datasets.sources import SOURCES
 
 CONTENT = bytes(range(256)) * 40
 

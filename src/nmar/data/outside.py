@@ -162,9 +162,10 @@ def _numbers(column: Any, name: Any, names: list[Any], argument: str) -> NDArray
         pass  # falls through to the error, which says what can be done
     entries = column.to_pylist() if library(column) == "pyarrow" else column.to_numpy().tolist()
     raise ValueError(
-        f"{argument}: the column {name!r} does not hold numbers (e.g. {not_a_number(entries)!r}); columns are {shortened(names)}. Of a table with one"
-        " line per cell name the columns: nmar.Cells.from_frame(df, row=…, col=…, value=…); if the column holds the ids"
-        f" of the rows: nmar.Cells.from_wide(df, index={name!r})"
+        f"{argument}: the column {name!r} does not hold numbers (e.g. {not_a_number(entries)!r}); columns are"
+        f" {shortened(names)}. Of a table with one line per cell name the columns:"
+        " nmar.Cells.from_frame(df, row=…, col=…, value=…); if the column holds the ids of the rows:"
+        f" nmar.Cells.from_wide(df, index={name!r})"
     )
 
 

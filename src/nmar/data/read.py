@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from nmar.data.axis import Axis
 from nmar.data.build import Duplicates, check_duplicates_policy
 from nmar.data.cells import Cells
-from nmar.data.structure import check_structure
 from nmar.data.outside import wide as wide_matrix
+from nmar.data.structure import check_structure
 from nmar.data.tables import (
     COMPRESSIONS,
     Wanted,

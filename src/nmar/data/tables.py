@@ -240,7 +240,7 @@ def parse_csv(
     names : sequence of str
         Columns to keep.
     labels : sequence of str or None, default=None
-        Names of all columns. None: those in the first line.
+        Names of all columns. None: those in the first line. None at all: "f0", "f1" and so on.
     kinds : dict of str to DataType or None, default=None
         Types of columns that are not inferred.
     empty : sequence of str
@@ -249,7 +249,7 @@ def parse_csv(
     table = arrow("reading tables").csv
     return table.read_csv(
         stream,
-        read_options=table.ReadOptions(column_names=labels),
+        read_options=table.ReadOptions(column_names=labels, autogenerate_column_names=labels == ()),
         parse_options=table.ParseOptions(delimiter=separator, newlines_in_values=True),
         convert_options=table.ConvertOptions(
             include_columns=list(names), column_types=kinds, null_values=list(empty), strings_can_be_null=True
@@ -263,7 +263,7 @@ def _ids(file: Path, name: str, column: Any, as_written: bool) -> NDArray[Any]:
     numbers = None if as_written else _as_numbers(file, name, distinct)
     ids = object_array(distinct.to_pylist()) if numbers is None else numbers
     if codes.null_count:
-        ids, codes = np.append(ids.astype(object), None), codes.fill_null(len(ids))
+        ids, codes = np.append(ids.astype(object), np.array([None])), codes.fill_null(len(ids))
     return ids[codes.to_numpy()]
 
 

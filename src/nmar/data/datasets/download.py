@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nmar.data.datasets.registry import Source
+from nmar.data.datasets.sources import Source
 
 __all__ = ["Resumed", "fetch", "verify"]
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmar.data.datasets.archive import matching, single
-from nmar.data.datasets.reading import StrPath, located, triplets, version_of
+from nmar.data.datasets.archive import members, single
+from nmar.data.datasets.sources import Source, StrPath
 
 __all__ = ["TagGenome", "tag_genome"]
 
@@ -80,9 +80,9 @@ def tag_genome(
     >>> nmar.datasets.tag_genome("25m", path).movies.tolist()
     [1, 7]
     """
-    source = version_of("tag_genome", version)
-    found = located(source, path, cache, known_hash)
-    row, col, value, *_ = triplets(source, found)
+    source = Source.of("tag_genome", version)
+    found = source.locate(path, cache, known_hash)
+    row, col, value, *_ = source.triplets(found)
     (films, row), (tags, col) = (np.unique(ids, return_inverse=True) for ids in (row, col))
     relevance = np.full((len(films), len(tags)), np.nan)
     relevance[row, col] = value
@@ -98,9 +98,9 @@ def _tag_names(path: Path) -> dict[int, str]:
     """Names of tags by number; none where only the file of relevances was given, or has no file of names beside it."""
     if single(path) is not None:
         return {}
-    for pattern, member in matching(path, ["genome-tags.csv", "tags.dat"]):
+    for pattern, _, stream in members(path, ["genome-tags.csv", "tags.dat"]):
         separator = "," if pattern.endswith(".csv") else "\t"
-        with io.TextIOWrapper(member.stream, "utf-8", newline="") as text:
+        with io.TextIOWrapper(stream, "utf-8", newline="") as text:
             lines = [line for line in csv.reader(text, delimiter=separator) if line and line[0].isdigit()]
         return {int(line[0]): line[1] for line in lines}
     return {}
