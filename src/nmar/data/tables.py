@@ -226,8 +226,13 @@ def _zeros_lead(file: Path) -> bool:
     return False
 
 
-def _read_arrow(file: Path, labels: list[str], names: Names, separator: str, header: bool, texts: Sequence[str]) -> Any:
-    """An arrow table of the columns, those of ``texts`` as they are written; None if there is a header and no line."""
+def _read_arrow(
+    file: Path, labels: list[str], names: Names, separator: str, header: bool, texts: Sequence[str], broken: bool = False
+) -> Any:
+    """An arrow table of the columns, those of ``texts`` as they are written; None if there is a header and no line.
+
+    ``broken`` says that quoted texts may hold line breaks, which takes longer and is tried second.
+    """
     import pyarrow
     from pyarrow import csv as arrow
 
@@ -242,7 +247,7 @@ def _read_arrow(file: Path, labels: list[str], names: Names, separator: str, hea
             return arrow.read_csv(
                 stream,
                 read_options=arrow.ReadOptions(column_names=labels, skip_rows=int(header)),
-                parse_options=arrow.ParseOptions(delimiter=separator),
+                parse_options=arrow.ParseOptions(delimiter=separator, newlines_in_values=broken),
                 convert_options=convert,
             )
     except pyarrow.ArrowInvalid as error:
@@ -250,6 +255,8 @@ def _read_arrow(file: Path, labels: list[str], names: Names, separator: str, hea
             return None
         if "invalid UTF8" in str(error):
             raise _not_utf8(file) from None
+        if not broken:
+            return _read_arrow(file, labels, names, separator, header, texts, broken=True)
         raise ValueError(f"path={str(file)!r} is not a table separated by {separator!r}: {error}") from None
 
 
