@@ -227,7 +227,13 @@ def _zeros_lead(file: Path) -> bool:
 
 
 def _read_arrow(
-    file: Path, labels: list[str], names: Names, separator: str, header: bool, texts: Sequence[str], broken: bool = False
+    file: Path,
+    labels: list[str],
+    names: Names,
+    separator: str,
+    header: bool,
+    texts: Sequence[str],
+    broken: bool = False,
 ) -> Any:
     """An arrow table of the columns, those of ``texts`` as they are written; None if there is a header and no line.
 

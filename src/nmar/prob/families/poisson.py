@@ -12,7 +12,6 @@ from nmar.arrays import Array
 from nmar.prob.families.base import Conjugate, CountFamily, Numbers, is_count, on_support
 from nmar.prob.statistics import Statistics
 
-
 LEAST = float(np.finfo(np.float64).tiny)  # of a rate that is drawn: the draw itself may be 0
 
 
