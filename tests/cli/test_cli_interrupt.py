@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
 import subprocess
 import sys
@@ -51,6 +52,36 @@ def test_what_was_fitted_is_written_and_the_status_tells(number, status, table, 
     assert (model.stop_reason_, model.n_iter_) == ("interrupted", 3)
     assert str(target) in said and "3 sweeps" in said
     assert signal.getsignal(number) is handler
+
+
+def test_an_older_model_is_not_replaced_by_an_interrupted_one(table, tmp_path, monkeypatch, capsys):
+    target, beside = tmp_path / "m.nmar", tmp_path / "m.interrupted.nmar"
+    target.write_bytes(b"an older model")
+    interrupt(monkeypatch, signal.SIGTERM, sweep=3)
+    assert main(["fit", table, "-o", str(target), "--linkage", "ignorable", *SMALL, *COLUMNS]) == 143
+    assert target.read_bytes() == b"an older model"
+    assert nmar.load(beside).n_iter_ == 2
+    assert str(beside) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_that_python_drops_is_not_lost(number, status, table, tmp_path, monkeypatch):
+    """What a signal handler raises inside a callback from C, as compilers make them, is dropped."""
+    from_c, hook = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(number)), sys.unraisablehook
+    plain, begun = FullSweeps.advance, []
+
+    def advance(self, *given):
+        begun.append(1)
+        if len(begun) == 3:
+            from_c()
+        return plain(*given)
+
+    monkeypatch.setattr(FullSweeps, "advance", advance)
+    target = tmp_path / "m.nmar"
+    given = ["fit", table, "-o", str(target), "--linkage", "ignorable", *SMALL, "--max-iter", "100000", *COLUMNS]
+    assert main(given) == status
+    assert nmar.load(target).stop_reason_ == "interrupted"
+    assert sys.unraisablehook is hook
 
 
 def test_before_the_first_sweep_nothing_is_written(table, tmp_path, monkeypatch, capsys):

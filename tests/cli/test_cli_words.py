@@ -48,6 +48,9 @@ def test_options_from_a_file(train: Path, model: str, tmp_path: Path, capsys) ->
         ("[fit]\nquiet = 1\n", "[fit] quiet = 1: this is a switch; write true or false"),
         ("[fit]\nfactors = {a = 1}\n", "write a text, a number or a list of them"),
         ("[fit\n", "is not TOML"),
+        ("fit = 3\n", "fit is no table; write [fit] above its options"),
+        ("[[fit]]\nrank = 3\n", "fit is no table"),
+        ("[fit]\nrank = " + "[" * 5000, "is not TOML"),
     ):
         config.write_text(text)
         assert main(["fit", str(train), "-o", path, f"--config={config}"]) == 2

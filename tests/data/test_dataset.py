@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -485,3 +486,26 @@ def test_options_of_a_file_system_may_be_dictionaries(tmp_path):
     assert pickle.loads(pickle.dumps(dataset)).digest == dataset.digest
     for folder in ("/options", "/with-options"):
         memory.rm(folder, recursive=True)
+
+
+def test_one_process_builds_a_store_while_others_wait_for_it(tmp_path):
+    folder, stages, others = files(tmp_path / "in", table()), [], []
+    with ThreadPoolExecutor(1) as pool:
+
+        def second(stage, done, total):
+            if not others:
+                others.append(pool.submit(Dataset, folder, progress=lambda *told: stages.append(told), **COLUMNS))
+
+        first = Dataset(folder, progress=second, **COLUMNS)
+        found = others[0].result()
+    assert stages == []  # it built nothing
+    assert found.digest == first.digest
+    assert sorted(path.name for path in (tmp_path / "in.nmar").iterdir() if path.name.startswith(".")) == []
+
+
+@pytest.mark.parametrize("name", ["a[1]", "b*"])
+def test_names_of_files_that_are_there_are_no_patterns(tmp_path, name):
+    folder = files(tmp_path / name, table())
+    assert [os.path.basename(path) for path in find_files(str(folder))] == [f"part-{k}.parquet" for k in range(3)]
+    one = os.path.join(folder, "part-1.parquet")
+    assert find_files(one) == [one]

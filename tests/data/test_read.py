@@ -79,6 +79,12 @@ def test_quotes_byte_order_mark_and_line_endings(tmp_path):
     assert cells.col_ids.tolist() == ["NA", "x"]
 
 
+def test_ids_with_line_breaks_come_back(tmp_path):
+    ids, path = ["a\rb", "a\r\nb", "a\nb", "\r", "ab"], tmp_path / "a.csv"
+    write_frame(path, {"row": ids, "col": ["x"] * 5, "value": np.arange(5.0)})
+    assert read(path).row_ids.tolist() == sorted(ids)
+
+
 def test_ids_as_written(tmp_path):
     path = write(tmp_path / "a.csv", "user,item,stars\n007,1,1\n7,1,2\n")
     assert read(path, text_ids=True).row_ids.tolist() == ["007", "7"]

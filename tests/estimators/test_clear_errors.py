@@ -261,3 +261,24 @@ CALLS = {
 def test_arguments_of_models_and_simulations(told):
     with pytest.raises(ValueError, match=told):
         CALLS[told]()
+
+
+@pytest.mark.parametrize("rows", [60, 5])
+def test_a_table_without_a_cell_has_no_score(model, rows):
+    with pytest.raises(ValueError, match="no observed cell to score"):
+        model.score(np.full((rows, 40), np.nan))
+
+
+def test_a_batch_without_a_cell_is_fitted():
+    cells = nmar.Cells.from_arrays([0, 0, 29], [0, 1, 2], [1.0, 2.0, 3.0], shape=(30, 20))
+    model = nmar.CCPF(nmar.Factorization(2), solver=nmar.Minibatch(batch_size=2), **COMMON).fit(cells)
+    assert np.isfinite(model.predict_entries([0, 5], [0, 5])).all()
+
+
+@pytest.mark.parametrize("linkage", ["ignorable", "free"])
+def test_counts_that_are_all_zero_are_fitted(cells, linkage):
+    zeros = cells.map_values(np.zeros_like)
+    for data in (nmar.Constant("poisson"), nmar.Effects("rows", family="poisson")):
+        model = nmar.CCPF(data, **{**COMMON, "linkage": linkage}).fit(zeros)
+        low, high = model.interval([0], [1])
+        assert low == high == 0.0 and not np.signbit([low, high]).any()

@@ -129,6 +129,20 @@ def test_a_fit_that_does_not_resume_starts_over(tmp_path):
     assert max(tmp_path.glob("*.nmar")).name == "sweep-000002.nmar"
 
 
+def test_checkpoints_of_an_earlier_fit_stay_until_there_is_one_of_this_fit(tmp_path):
+    train, _, _ = parts(SETTINGS["full"])
+    given, there = {**COMMON, **SOLVERS["batch"]}, []
+    nmar.CCPF(**given).fit(train, checkpoint=tmp_path, every=2)
+
+    def look(record):
+        there.append({path.name for path in tmp_path.glob("*.nmar")})
+
+    nmar.CCPF(**given).fit(train, checkpoint=tmp_path, every=3, callbacks=[look])
+    earlier = {"sweep-000008.nmar", "sweep-000009.nmar"}
+    assert there[0] == there[1] == earlier
+    assert {path.name for path in tmp_path.glob("*.nmar")} == {"sweep-000006.nmar", "sweep-000009.nmar"}
+
+
 def test_a_finished_fit_can_be_prolonged(tmp_path):
     train, _, _ = parts(SETTINGS["full"])
     given = {**COMMON, **SOLVERS["batch"], "linkage": "linear"}

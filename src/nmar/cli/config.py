@@ -26,6 +26,8 @@ def with_config(argv: Sequence[str], verbs: dict[str, argparse.ArgumentParser]) 
     if path is None or verb not in verbs:
         return given
     table = _read(path).get(verb, {})
+    if not isinstance(table, dict):
+        raise ValueError(f"--config {path!r}: {verb} is no table; write [{verb}] above its options")
     known = {flag.lstrip("-"): one for one in verbs[verb]._actions for flag in one.option_strings}
     place = given.index(verb) + 1
     added: list[str] = []
@@ -53,7 +55,7 @@ def _read(path: str) -> dict[str, Any]:
         return tomllib.loads(Path(path).read_text("utf-8"))
     except FileNotFoundError:
         raise FileNotFoundError(f"--config {path!r} does not exist; check the spelling") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"--config {path!r} is not TOML: {error}") from None
 
 

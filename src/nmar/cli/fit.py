@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmar.cli.common import (
@@ -31,7 +32,9 @@ EXAMPLE = """\
 
 
 SETTINGS = tuple(name for name, one in PARAMETERS.items() if one.flag and name not in ("data", "linkage"))
-STATUS = "exit status: 0; 2 after an error; 130 after Ctrl-C, 143 after SIGTERM, with the last finished sweep written"
+STATUS = """\
+exit status: 0; 2 after an error; 130 after Ctrl-C, 143 after SIGTERM, with the last finished sweep written (where the
+output exists already it is kept, and the interrupted model m.nmar is written to m.interrupted.nmar)"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,9 +106,13 @@ def _json(model: CCPF, path: str) -> str:
 
 
 def _save_interrupted(model: CCPF, path: str, seen: bool) -> None:
-    """Write what an interrupted fit has, if it has finished a sweep, and say so."""
+    """Write what an interrupted fit has, if it has finished a sweep, and say so; an older model is not replaced."""
     if not hasattr(model, "posterior_"):
         note("interrupted before a sweep was finished: nothing was written")
         return
-    model.save(path, seen=seen)
-    note(f"interrupted after {model.n_iter_} sweeps: wrote the model of the last one to {path}")
+    file = Path(path)
+    if file.exists():
+        file = file.with_name(f"{file.stem}.interrupted{file.suffix}")
+        note(f"{path} is left as it was")
+    model.save(file, seen=seen)
+    note(f"interrupted after {model.n_iter_} sweeps: wrote the model of the last one to {file}")

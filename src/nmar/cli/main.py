@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import argparse
 import os
 import signal
@@ -15,6 +16,8 @@ from types import FrameType
 
 from nmar.cli.config import with_config
 from nmar.cli.errors import in_options
+
+AGAIN = 0.02  # seconds
 
 VERBS = (
     "compare",
@@ -118,10 +121,20 @@ def _termination() -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():
         yield received
         return
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before, hook = signal.signal(signal.SIGTERM, interrupt), sys.unraisablehook
+
+    def again(lost: sys.UnraisableHookArgs) -> None:
+        """Interrupt once more where Python dropped it: inside a callback from C, a compiler's for instance."""
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            threading.Timer(AGAIN, _thread.interrupt_main).start()  # here it would be dropped once more
+        else:
+            hook(lost)
+
+    sys.unraisablehook = again
     try:
         yield received
     finally:
+        sys.unraisablehook = hook
         signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
 
 

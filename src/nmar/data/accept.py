@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import Any
 
 from nmar.data import outside
@@ -27,3 +28,9 @@ def from_long(frame: Any) -> Cells:
     assert columns is not None
     weight = "weight" if "weight" in outside.column_names(frame) else None
     return Cells.from_frame(frame, *columns, weight=weight)
+
+
+def check_some(cells: Sized) -> None:
+    """Refuse to take a mean over no cells."""
+    if len(cells) == 0:
+        raise ValueError("there is no observed cell to score; pass at least one")

@@ -37,6 +37,7 @@ from nmar.data.stored import NeedsMemory, StoredArray, StoredLines
 from nmar.data.tables import Wanted
 
 BATCH = 1 << 22  # cells of a batch of rows
+LOCK = ".building"  # what other processes wait for while one builds a store
 
 
 class Dataset(Cells):
@@ -108,17 +109,16 @@ class Dataset(Cells):
         if not files:
             raise FileNotFoundError(f"path={os.fspath(path)!r}: no Parquet file there; check the spelling")
         source = plan(files, wanted, options)
-        found = find_manifest(target)
-        if found is not None:
-            if found.source != {**source.identity, "duplicates": duplicates}:
-                raise ValueError(
-                    f"store={target.url!r} holds a dataset of another source, or of files that have changed since;"
-                    f" remove it, give another folder, or open it as it is: nmar.Dataset({target.url!r})"
-                )
-            self._open(CheckedFiles(target, found))
-            return
-        jobs = n_jobs or len(os.sched_getaffinity(0))
-        made = run_build(Plan(source, target, duplicates, jobs, progress or _quiet))
+        made = find_manifest(target)
+        if made is None:
+            jobs = n_jobs or len(os.sched_getaffinity(0))
+            with target.alone(LOCK):
+                made = find_manifest(target) or run_build(Plan(source, target, duplicates, jobs, progress or _quiet))
+        if made.source != {**source.identity, "duplicates": duplicates}:
+            raise ValueError(
+                f"store={target.url!r} holds a dataset of another source, or of files that have changed since;"
+                f" remove it, give another folder, or open it as it is: nmar.Dataset({target.url!r})"
+            )
         self._open(CheckedFiles(target, made))
 
     def _open(self, files: CheckedFiles, changed: tuple[Any, bool] = (None, False)) -> None:

@@ -6,9 +6,12 @@ own that may be written to. Files appear whole or not at all. Errors name the fi
 
 from __future__ import annotations
 
+import fcntl
 import glob
 import os
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,8 +39,12 @@ def filesystem(path: str, options: tuple[tuple[str, Any], ...] = ()) -> Any:
 
 
 def find_files(path: str, options: tuple[tuple[str, Any], ...] = ()) -> list[str]:
-    """The files that a path, a pattern or a folder of Parquet files names, sorted."""
+    """The files that a path, a pattern or a folder of Parquet files names, sorted; what is there is no pattern."""
+    if not is_remote(path) and os.path.isfile(path):
+        return [path]
     pattern = path if any(c in path for c in "*?[") or path.endswith((".parquet", ".pq")) else None
+    if not is_remote(path) and os.path.isdir(path):
+        return sorted(glob.glob(os.path.join(glob.escape(path), "**", "*.parquet"), recursive=True))
     if is_remote(path):
         scheme, system = path.split("://", 1)[0], filesystem(path, options)
         names = system.glob(pattern or f"{path.rstrip('/')}/**/*.parquet")
@@ -158,6 +165,18 @@ class Storage:
                     self._system.rm(self.path(name))
                 continue
             Path(self.path(name)).unlink(missing_ok=True)
+
+    @contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """Let one process at a time work on a local folder; others wait. The file of the lock goes with success."""
+        if self.remote:
+            yield
+            return
+        os.makedirs(self.url, exist_ok=True)
+        with open(self.path(name), "ab") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            yield
+            self.remove(name)  # whoever waits for it still looks at what was made first
 
     def names(self, prefix: str) -> list[str]:
         """Files of the folder, but not of folders in it, whose names begin so."""

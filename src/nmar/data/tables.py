@@ -209,9 +209,16 @@ def _read_text(
     """An arrow table of the columns ``names``, those of ``ids`` as texts with a dictionary."""
     pyarrow = arrow("reading tables")
     kinds = {name: pyarrow.dictionary(pyarrow.int32(), pyarrow.string()) for name in ids}
-    try:
+
+    def parse(line_breaks: bool) -> Any:
         with open_bytes(file) as stream:
-            table = parse_csv(stream, separator, names, None if header else labels, kinds, empty)
+            return parse_csv(stream, separator, names, None if header else labels, kinds, empty, line_breaks)
+
+    try:
+        try:
+            table = parse(False)
+        except pyarrow.ArrowInvalid:
+            table = parse(True)
     except pyarrow.ArrowInvalid as error:
         if "invalid UTF8" in str(error):
             raise _not_utf8(file) from None
@@ -228,6 +235,7 @@ def parse_csv(
     labels: Sequence[str] | None = None,
     kinds: Mapping[str, Any] | None = None,
     empty: Sequence[str] = ("",),
+    line_breaks: bool = False,
 ) -> Any:
     """Columns of a csv file as an arrow table.
 
@@ -245,12 +253,14 @@ def parse_csv(
         Types of columns that are not inferred.
     empty : sequence of str
         Texts that stand for a missing entry.
+    line_breaks : bool, default=False
+        Whether quoted texts may hold line breaks, which takes longer.
     """
     table = arrow("reading tables").csv
     return table.read_csv(
         stream,
         read_options=table.ReadOptions(column_names=labels, autogenerate_column_names=labels == ()),
-        parse_options=table.ParseOptions(delimiter=separator, newlines_in_values=True),
+        parse_options=table.ParseOptions(delimiter=separator, newlines_in_values=line_breaks),
         convert_options=table.ConvertOptions(
             include_columns=list(names), column_types=kinds, null_values=list(empty), strings_can_be_null=True
         ),

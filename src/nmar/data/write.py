@@ -67,7 +67,9 @@ def write_csv(stream: IO[str], columns: Mapping[str, Any], separator: str = ",")
     """Write columns of equal length as text."""
     # tolist() gives Python numbers, whose text reads back as the same number.
     listed = [np.asarray(column).tolist() for column in columns.values()]
-    writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
+    returns = any(isinstance(value, str) and "\r" in value for column in listed for value in column)
+    quoting: Any = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL  # which leaves a carriage return bare
+    writer = csv.writer(stream, delimiter=separator, lineterminator="\n", quoting=quoting)
     writer.writerow(columns)
     writer.writerows(zip(*listed, strict=True))
 

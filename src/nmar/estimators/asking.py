@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from nmar.arrays import Array
 from nmar.data import outside
-from nmar.data.accept import as_cells
+from nmar.data.accept import as_cells, check_some
 from nmar.data.cells import Cells
 from nmar.data.dataset import Dataset
 from nmar.data.seeds import check_seed
@@ -117,10 +117,13 @@ class Asking(FittedModel):
             return self._streamed(cells, plugin, unknown, target)
         cells = as_cells(cells) if outside.is_long(cells) else cells  # a table may have weights
         each = self.log_density(cells, plugin, unknown, target)
+        if per_cell:
+            return each
+        check_some(each)
         weights = cells.weights if isinstance(cells, Cells) else None
-        if weights is not None and not per_cell and not np.any(weights):
+        if weights is not None and not np.any(weights):
             raise ValueError("weights of the cells are all 0, and so there is no mean; give some a weight above 0")
-        return each if per_cell else float(np.average(each, weights=weights))
+        return float(np.average(each, weights=weights))
 
     def _streamed(self, cells: Dataset, plugin: bool, unknown: Unknown, target: Target) -> float:
         """Mean log likelihood of cells on disk, block by block."""

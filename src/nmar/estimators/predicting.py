@@ -10,7 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clon
 
 from nmar.arrays import Array
 from nmar.data import outside
-from nmar.data.accept import as_cells
+from nmar.data.accept import as_cells, check_some
 from nmar.data.cells import Cells
 from nmar.data.pairs import Pairs, pairs_of, with_values
 from nmar.estimators.asking import Asking, Target, Unknown
@@ -168,6 +168,7 @@ class Predicting(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Asking):
             return self.log_likelihood(cells)
         if not are_other_rows(self._fitted(), cells, self._seen):
             return self.log_likelihood(under_known_ids(self.posterior_, cells))
+        check_some(cells)
         half = np.random.default_rng(0).permutation(len(cells)) % 2 == 0
         parts = cells.select(half), cells.select(~half)
         scores = [self.fold_in(given).log_density(asked) for given, asked in (parts, parts[::-1]) if len(asked)]

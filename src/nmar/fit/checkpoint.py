@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,8 @@ class Checkpoint:
         Fingerprint of data and options.
     trusted : tuple of str
         Types that the fit's own estimator is made of, so that they can be read back.
+    written : set of Path
+        Files of this fit. Those of an earlier one stay until this one has written its first.
     """
 
     folder: Path
@@ -59,10 +61,11 @@ class Checkpoint:
     resume: bool = False
     fingerprint: str = ""
     trusted: tuple[str, ...] = ()
+    written: set[Path] = field(default_factory=set)
 
     def sub(self, name: str) -> Checkpoint:
         """The checkpoint of one stage of a fit that has several."""
-        return replace(self, folder=self.folder / name)
+        return replace(self, folder=self.folder / name, written=set())
 
     def due(self, progress: Progress) -> bool:
         """Whether this sweep is one to keep."""
@@ -73,16 +76,14 @@ class Checkpoint:
         return sorted(self.folder.glob("sweep-*.nmar"), reverse=True)
 
     def write(self, progress: Progress) -> None:
-        """Keep the run so far; only then are checkpoints beyond the last two removed."""
+        """Keep the run so far; only then are all but its last two checkpoints removed, those of earlier fits too."""
         target = self.folder / f"sweep-{progress.trace.iterations:06d}.nmar"
         save(target, (self.fingerprint, progress), FORMAT)
-        for old in self.files()[KEPT:]:
-            old.unlink(missing_ok=True)
-
-    def clear(self) -> None:
-        """Remove checkpoints of an earlier fit, so that none of them is taken for this one's."""
+        self.written.add(target)
+        kept = sorted(self.written)[-KEPT:]
         for old in self.files():
-            old.unlink(missing_ok=True)
+            if old not in kept:
+                old.unlink(missing_ok=True)
 
     def read(self) -> Progress | None:
         """The newest good checkpoint, or None; a damaged one is named in the log, one of another fit is an error."""
@@ -100,15 +101,13 @@ class Checkpoint:
                     " another folder"
                 )
             log.info("going on from %s", path)
+            self.written.update(one for one in self.files() if one <= path)
             return progress
         return None
 
     def start(self) -> Progress | None:
-        """What to go on from; a fit that does not resume clears the folder."""
-        if self.resume:
-            return self.read()
-        self.clear()
-        return None
+        """What to go on from; files of an earlier fit stay until this one has one of its own."""
+        return self.read() if self.resume else None
 
 
 def fingerprint(options: Options, *parts: Cells | None) -> str:
@@ -152,8 +151,8 @@ def _digest_settings(digest: Any, given: Any) -> None:
         _digest_settings(digest, (given.size, given.table))
     elif is_dataclass(given):
         digest.update(type(given).__name__.encode())
-        for field in fields(given):
-            _digest_settings(digest, getattr(given, field.name))
+        for one in fields(given):
+            _digest_settings(digest, getattr(given, one.name))
     elif hasattr(given, "__code__"):
         digest.update(given.__qualname__.encode() + given.__code__.co_code)
     else:

@@ -274,7 +274,7 @@ def quantiles(posterior: Posterior, i: Array, j: Array, at: tuple[float, ...], s
         out[m.where] = _quantiles(m, at, discrete, seed)
 
     in_threads(fill, mixture_parts(posterior, i, j))
-    return np.ceil(out - 1e-6) if discrete else seen(posterior, out)
+    return np.ceil(out - 1e-6) + 0.0 if discrete else seen(posterior, out)
 
 
 def _quantiles(m: Mixed, at: tuple[float, ...], discrete: bool, seed: int) -> Array:

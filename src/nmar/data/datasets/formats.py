@@ -74,7 +74,7 @@ def table(
     names = [str(name) if named else f"f{name}" for name in columns]
     kind = pyarrow.string() if text_ids else pyarrow.int64()
     kinds = {names[0]: kind, names[1]: kind, names[2]: pyarrow.float64()}
-    found = parse_csv(stream, separator, names, None if named else (), kinds)
+    found = parse_csv(stream, separator, names, None if named else (), kinds, line_breaks=text_ids)
     row, col, value, *time = (arrow_array(found.column(name)) for name in names)
     return Triplets(row, col, value, time[0] if time else None)
 

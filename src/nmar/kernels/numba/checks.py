@@ -43,7 +43,9 @@ Array = NDArray[Any]
 def cells_fit(indptr, indices, others):
     """Whether lines follow each other without gaps and each cell names one of the other side's lines."""
     n = indptr.shape[0] - 1
-    if n < 0 or indptr[0] != 0 or indptr[n] != indices.shape[0] or indices.strides[0] != indices.itemsize:
+    if n < 0 or indptr[0] != 0 or indptr[n] != indices.shape[0]:
+        return False
+    if indices.shape[0] > 0 and indices.strides[0] != indices.itemsize:  # empty arrays have strides of any size
         return False
     for i in range(n):
         if indptr[i + 1] < indptr[i]:

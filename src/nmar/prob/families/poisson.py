@@ -12,6 +12,8 @@ from nmar.arrays import Array
 from nmar.prob.families.base import Conjugate, CountFamily, Numbers, is_count, on_support
 from nmar.prob.statistics import Statistics
 
+LEAST = float(np.finfo(np.float64).tiny)  # of a rate that is drawn: the draw itself may be 0
+
 
 class PoissonConjugate(Conjugate):
     """exp(theta) ~ Ga(a, b)."""
@@ -29,7 +31,7 @@ class PoissonConjugate(Conjugate):
         return gammaln(a) - a * np.log(b)
 
     def draw(self, a: float, b: float, size: Any, rng: np.random.Generator) -> Array:
-        return np.log(rng.gamma(a, 1.0 / b, size))
+        return np.log(np.maximum(rng.gamma(a, 1.0 / b, size), LEAST))
 
 
 @dataclass(frozen=True)
