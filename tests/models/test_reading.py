@@ -53,7 +53,7 @@ class AsTheyAre:
         y = given.cells.values.astype(np.float64)
         square = (y - given.mean) ** 2 + given.variance
         log_z = -0.5 * np.sum(weight * (np.log(2.0 * np.pi * given.noise) + square / given.noise))
-        return Reading(y, np.zeros(len(y)), float(log_z))
+        return Reading(y, np.zeros(len(y)), np.ones(len(y)), float(log_z))
 
     def learned(self, sums, scaled):
         return self

@@ -125,9 +125,9 @@ class CutPoints:
             )
         )
         if not given.learns:
-            return Reading(found.mean, found.variance, found.log_z, Styles(found.styles) if renewed else None)
+            return Reading(*found[:4], Styles(found.styles) if renewed else None)
         sums = LevelSums(found.sums, mine.sum(axis=0) if mine.size else None)
-        return Reading(found.mean, found.variance, found.log_z, sums=sums)
+        return Reading(*found[:4], sums=sums)
 
     def learned(self, sums: LevelSums, scaled: bool) -> CutPoints:
         """Shares of the styles and, unless σ² was ``scaled`` from the same cells, cut points learned from them."""

@@ -1,11 +1,12 @@
 """How values are read that are not normal around their mean (theory.md, Readings).
 
 A *reader* is the law of such cells, and is shared by all of them: levels and their cut points, say. Given the mean and
-the variance of μ in each cell of a block, it returns the normal values y* that stand for the cells, q(y*), with which
-the data model, the noise levels and σ² are updated as if these had been observed. The loops over cells know nothing of
-it. With q(y*) integrated out, what a cell adds to the bound is
+the variance of μ in each cell of a block, it returns the normal values y* behind the cells given the mean of μ, and how
+much the cells tell about μ. The data model is updated from the parabola in μ that touches log p(value | μ) there, noise
+levels and σ² from E[(y* − μ)²]. The loops over cells know nothing of it. What a cell adds to the bound is E_q log p(value
+| μ), to second order in μ around its mean:
 
-    log ∫ over the cell's values of exp E_q log N(y*; μ, σ²/(λ_i ρ_j)) dy*
+    log p(value | E μ) + ½ Var[μ] ∂² log p(value | μ)/∂μ²,    p(value | μ) = ∫ over its y* of N(y*; μ, σ²/(λ_i ρ_j)) dy*
 
 A reader may keep lines of its own on each side (``Side.reading``): the style of each row, say.
 """
@@ -22,6 +23,8 @@ from nmar.arrays import Array
 from nmar.kernels.spec import Expectation, Kernels, LineNoise, Lines
 
 Floats = NDArray[np.float64]
+
+LEAST = 0.05  # information of a cell: one that tells next to nothing would ask for too long a step
 
 
 class ReadCells(NamedTuple):
@@ -66,9 +69,11 @@ class Reading(NamedTuple):
     Attributes
     ----------
     mean, variance : arrays of shape (m,)
-        E[y*] and Var[y*] of each cell.
+        E[y*] and Var[y*] of each cell where μ is at its mean.
+    information : array of shape (m,)
+        What a cell tells about μ, as a share of what y* itself would tell: noise × −∂² log p(value)/∂μ².
     log_z : float
-        Σ log ∫ exp E_q log N(y*; μ, noise) dy* over the cells, as if the noise of each were known.
+        Σ E log p(value | μ) over the cells, as if the noise of each were known.
     lines : object
         The reader's new lines of the block, or None where it has none on this axis.
     sums : object
@@ -77,9 +82,14 @@ class Reading(NamedTuple):
 
     mean: Floats
     variance: Floats
+    information: Floats
     log_z: float
     lines: Any = None
     sums: Any = None
+
+    def square(self, given: ReadCells) -> Floats:
+        """E[(y* − μ)²] of each cell, to second order in μ around its mean."""
+        return (self.mean - given.mean) ** 2 + self.variance + self.information**2 * given.variance
 
 
 class Reader(Protocol):
@@ -130,13 +140,13 @@ class Stand:
     Attributes
     ----------
     cells : Lines
-        The cells with E[y*] as their values.
+        The cells with the values and the precision of the parabola that touches log p(value | μ) at the mean of μ.
     reading : Reading
         What the reader returned.
     instead : float
         What a loop over ``cells`` adds to log Z and the reader replaces.
     scatter : array of shape (n,)
-        Σ E[λ] E[ρ] Var[y*]/σ² of each line, which squared residuals of E[y*] leave out.
+        Σ E[(y* − μ)²] E[λ] E[ρ]/σ² of each line, less what a loop over ``cells`` gives in its place.
     """
 
     cells: Lines
@@ -150,7 +160,7 @@ class Stand:
         return found._replace(log_z=log_z, squares=found.squares + self.scatter)
 
     def line_noise(self, noise: LineNoise) -> LineNoise:
-        """Noise as a loop that sums squared residuals of E[y*] alone must be given it."""
+        """Noise as a loop that updates lines from its own sums of squares must be given it."""
         return noise._replace(mean=noise.mean + self.scatter / (2.0 * noise.rate)) if noise.mean.size else noise
 
 
@@ -174,19 +184,22 @@ def given_cells(
 def stand(reader: Reader, given: ReadCells, dispersion: float) -> Stand:
     """The values that stand for the cells of a block."""
     reading, cells = reader.read(given), given.cells
-    values = reading.mean.astype(cells.values.dtype)
+    information = np.maximum(reading.information, LEAST)
+    values = (given.mean + (reading.mean - given.mean) / information).astype(cells.values.dtype)
     weight = cells.weight.astype(np.float64) if cells.weight.size else np.ones(len(values))
-    residual = (values - given.mean) ** 2 + given.variance
+    square = information * ((values - given.mean) ** 2 + given.variance)
     # the loop has log σ² where the reader's normal laws have log σ²/(E[λ] E[ρ])
     logs = np.log(2.0 * np.pi * dispersion) + np.log(given.noise / dispersion)
-    instead = -0.5 * float(np.sum(weight * (logs + residual / given.noise)))
-    scatter = np.bincount(given.line, weight * reading.variance / given.noise, len(cells.indptr) - 1).astype(np.float64)
-    return Stand(cells._replace(values=values), reading, instead, scatter)
+    instead = -0.5 * float(np.sum(weight * (logs + square / given.noise)))
+    rest = weight * (reading.square(given) - square) / given.noise
+    scatter = np.bincount(given.line, rest, len(cells.indptr) - 1).astype(np.float64)
+    seen = cells._replace(values=values, precision=information * dispersion / given.noise)
+    return Stand(seen, reading, instead, scatter)
 
 
 def read_statistics(reading: Reading, given: ReadCells, dispersion: float) -> Array:
     """n-vectors of the only bin, (2, 1): how often the cells count, and Σ E[λ] E[ρ] E[(y* − μ)²]."""
     cells = given.cells
     weight = cells.weight.astype(np.float64) if cells.weight.size else np.ones(len(given.mean))
-    square = (reading.mean - given.mean) ** 2 + given.variance + reading.variance
-    return np.array([[weight.sum()], [float(np.sum(weight * square / given.noise)) * dispersion]])
+    square = float(np.sum(weight * reading.square(given) / given.noise)) * dispersion
+    return np.array([[weight.sum()], [square]])
