@@ -34,7 +34,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-import nmar
 from benchmarks.pattern import problem
 from benchmarks.problems import coat
 from nmar import CCPF, Cells, Factorization
@@ -105,7 +104,11 @@ def leveled(given: Task, styles: int | str, **settings: object) -> Law:
     data = Factorization(10, family="levels", levels=given.levels, styles=styles)  # type: ignore[arg-type]
     model, about = fitted(given, data, **settings)
     chance = model.predict_levels(*given.test.pairs())
-    return Law(chance, model.predict_entries(*given.test.pairs()), about + f", {model.posterior_.state.shared.reader.styles} styles")
+    return Law(
+        chance,
+        model.predict_entries(*given.test.pairs()),
+        about + f", {model.posterior_.state.shared.reader.styles} styles",
+    )
 
 
 def fitted(given: Task, data: Factorization, **settings: object) -> tuple[CCPF, str]:

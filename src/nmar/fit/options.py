@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
 from nmar.fit.loop.stop import StopRule
 from nmar.fit.names import data_named, linkage_named
@@ -178,7 +179,8 @@ class Options:
 
     def _check_numbers(self) -> None:
         """Numbers that are left open need a fit that can choose them."""
-        left = ["rank='auto'"] * self.open_rank + ["factors='auto'"] * (self.factors == "auto")
+        left = ["rank='auto'"] * self.open_rank + ["styles='auto'"] * self.open_styles
+        left += ["factors='auto'"] * (self.factors == "auto")
         if left and self.method is not None:
             raise ValueError(
                 f"{left[0]} cannot be chosen by a stochastic solver, which counts its passes; give a number, or use"
@@ -329,10 +331,21 @@ class Options:
         """Whether the data model's rank is to be chosen."""
         return getattr(self.data, "rank", None) == "auto"
 
-    def settled(self, *, rank: int | None = None, **chosen: Any) -> Options:
-        """The options with what was chosen for settings left open; ``rank`` is the data model's."""
-        data = self.data if rank is None else replace(cast(Any, self.data), rank=rank)
-        return replace(self, data=data, **chosen)
+    @property
+    def open_styles(self) -> bool:
+        """Whether the number of styles is to be chosen."""
+        return is_leveled(self.data) and getattr(self.data, "styles", 1) == "auto"
+
+    def settled(self, *, rank: int | None = None, styles: int | None = None, **chosen: Any) -> Options:
+        """The options with what was chosen for settings left open; ``rank`` and ``styles`` are the data model's."""
+        known = {name: value for name, value in (("rank", rank), ("styles", styles)) if value is not None}
+        return replace(self, data=replace(cast(Any, self.data), **known) if known else self.data, **chosen)
+
+    def with_levels(self, cells: Cells) -> Options:
+        """The options with the levels of these cells, where they were left to be found."""
+        if self.levels is None or self.levels.levels is not None:
+            return self
+        return replace(self, data=replace(cast(Any, self.data), levels=tuple(self.levels.values(cells).tolist())))
 
     @property
     def method(self) -> Minibatch | Entrywise | None:

@@ -25,7 +25,7 @@ from nmar.fit.options import Options
 from nmar.fit.outofcore import check_memory, check_settings, verify
 from nmar.fit.problem import check_linked, seed_sequence, whole_seed
 from nmar.fit.result import Choice, Fitted, preliminary, uninterrupted
-from nmar.fit.search.choose import choose_factors, choose_rank, ranked
+from nmar.fit.search.choose import choose_factors, choose_rank, choose_styles, ranked
 from nmar.fit.search.starts import first_problem, first_state
 from nmar.fit.solvers.twostage import on_pattern
 from nmar.fit.target import given_probability, weighted
@@ -170,11 +170,12 @@ def _start(job: Job) -> Start:
 
 
 def _settled(job: Job) -> tuple[Job, tuple[Choice, ...], tuple[tuple[str, int], ...]]:
-    """The job with a rank and a number of factors where they were left open, what was tried, and what was chosen."""
+    """The job with numbers for those that were left open, what was tried, and what was chosen."""
     choices: tuple[Choice, ...] = ()
     chosen: dict[str, int] = {}
     for name, is_open, choose_one in (
         ("rank", job.options.open_rank, choose_rank),
+        ("styles", job.options.open_styles, choose_styles),
         ("factors", job.options.factors == "auto", choose_factors),
     ):
         if is_open:

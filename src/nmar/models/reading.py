@@ -3,8 +3,8 @@
 A *reader* is the law of such cells, and is shared by all of them: levels and their cut points, say. Given the mean and
 the variance of μ in each cell of a block, it returns the normal values y* behind the cells given the mean of μ, and how
 much the cells tell about μ. The data model is updated from the parabola in μ that touches log p(value | μ) there, noise
-levels and σ² from E[(y* − μ)²]. The loops over cells know nothing of it. What a cell adds to the bound is E_q log p(value
-| μ), to second order in μ around its mean:
+levels and σ² from E[(y* − μ)²]. The loops over cells know nothing of it. What a cell adds to the bound is
+E_q log p(value | μ), to second order in μ around its mean:
 
     log p(value | E μ) + ½ Var[μ] ∂² log p(value | μ)/∂μ²,    p(value | μ) = ∫ over its y* of N(y*; μ, σ²/(λ_i ρ_j)) dy*
 

@@ -41,9 +41,13 @@ class LevelSettings:
         """The axis whose lines have styles."""
         return 0 if self.by == "rows" else 1
 
+    def values(self, cells: Cells) -> Array:
+        """The levels."""
+        return level_values(self.levels, _distinct(cells))
+
     def begin(self, cells: Cells, rng: np.random.Generator) -> FirstLevels:
         """What a fit begins with: cut points between which a standard normal has the shares of the levels."""
-        values = level_values(self.levels, _distinct(cells))
+        values = self.values(cells)
         counts = level_counts(cells, self.axis, values)
         cuts = first_cuts(counts.sum(axis=0))
         scale = Scale(tuple(values.tolist()), tuple(scores(cuts).tolist()))
