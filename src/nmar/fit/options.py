@@ -42,6 +42,13 @@ def is_leveled(data: Any) -> bool:
     return getattr(data, "family", None) == LEVELS
 
 
+def with_levels(data: Any, cells: Cells) -> Any:
+    """A data model with the levels of these cells, where its values are levels that were left to be found."""
+    if not is_leveled(data) or data.levels is not None:
+        return data
+    return replace(data, levels=tuple(data.level_settings().values(cells).tolist()))
+
+
 def latent_family(data: Any) -> Family:
     """The family of the values; of levels, that of the values behind them."""
     return family("gaussian" if is_leveled(data) else getattr(data, "family", "gaussian"))
@@ -340,12 +347,6 @@ class Options:
         """The options with what was chosen for settings left open; ``rank`` and ``styles`` are the data model's."""
         known = {name: value for name, value in (("rank", rank), ("styles", styles)) if value is not None}
         return replace(self, data=replace(cast(Any, self.data), **known) if known else self.data, **chosen)
-
-    def with_levels(self, cells: Cells) -> Options:
-        """The options with the levels of these cells, where they were left to be found."""
-        if self.levels is None or self.levels.levels is not None:
-            return self
-        return replace(self, data=replace(cast(Any, self.data), levels=tuple(self.levels.values(cells).tolist())))
 
     @property
     def method(self) -> Minibatch | Entrywise | None:

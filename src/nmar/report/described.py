@@ -41,7 +41,7 @@ def model_facts(model: Any) -> list[Fact]:
     shared, law = known.state.shared, known.law
     found = [
         Fact("rows × columns", f"{len(known.rows):,} × {len(known.cols):,}"),
-        Fact("family", law.family.name.replace("_", " ")),
+        Fact("family", law.family.name.replace("_", " ") if law.scale is None else "levels"),
         Fact("linkage", shared.linkage.name, _settings(known)),
         *([] if law.taste is None else [Fact("mechanism", "taste", KINDS["taste"].plain)]),
         Fact("dispersion", f"{known.dispersion:.4g}"),
@@ -116,6 +116,8 @@ def groups(model: Any, members: int = 5) -> list[tuple[str, str, list[Group]]]:
         found.append(("Clusters", CLUSTERS, _clusters(model, members)))
     if (sides := _sides(model, "pattern_")) is not None:
         found.append(("Components of the missingness", PATTERN, _by_factor(sides, members, ("high",), "component")))
+    if posterior_of(model).law.scale is not None:
+        found.append(("How levels are used", STYLES, _styles(model, members)))
     if noise := _noise_groups(model, members):
         found.append(("Noise", NOISE, noise))
     return found
@@ -133,6 +135,10 @@ PATTERN = (
 NOISE = (
     "How far values lie from their prediction, as a standard deviation in units of the values: a row's where columns"
     " have their average noise, and a column's where rows have."
+)
+STYLES = (
+    "Values are levels: a level is given where a latent value lies between two cut points. Rows, or columns, of one"
+    " style share their cut points. A level whose two cut points coincide is not used."
 )
 CLUSTERS = "Lines whose values have the same profile, with those that belong there most surely."
 
@@ -176,6 +182,23 @@ def _noise_groups(model: Any, members: int) -> list[Group]:
         shown = tuple((end, ", ".join(f"{noise.ids[k]} ({noise.level[k]:.3g})" for k in which)) for end, which in ends)
         found.append(Group(what, f"median {np.median(noise.level):.3g}", shown))
     return found
+
+
+def _styles(model: Any, members: int) -> list[Group]:
+    """The styles by their share of the lines, the levels that each hardly uses, and typical lines."""
+    styles, levels = model.styles_, model.levels_
+    what = ("rows", "columns")[posterior_of(model).state.shared.reader.axis]
+    several, found = len(styles.cuts) > 1, []
+    for k in np.argsort(-styles.share, kind="stable")[:MOST]:
+        cuts = ", ".join(f"{low:g}|{high:g} at {cut:.2f}" for low, high, cut in _between(levels, styles.cuts[k]))
+        typical = ", ".join(str(one) for one in styles.typical(int(k), members))
+        shown = (("cut points", cuts), *(((f"typical {what}", typical),) if several else ()))
+        found.append(Group(f"style {k + 1}", f"{styles.share[k]:.0%} of the {what}", shown))
+    return found
+
+
+def _between(levels: Any, cuts: Any) -> list[tuple[float, float, float]]:
+    return list(zip(levels[:-1], levels[1:], cuts, strict=True))
 
 
 def _listed(found: list[tuple[Any, float]]) -> str:

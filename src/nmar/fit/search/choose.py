@@ -19,7 +19,7 @@ from nmar.data.cells import Cells
 from nmar.fit.job import Job, hidden_cells
 from nmar.fit.loop.run import Progress, run
 from nmar.fit.loop.stop import StopRule
-from nmar.fit.options import Options
+from nmar.fit.options import Options, with_levels
 from nmar.fit.problem import seed_sequence, whole_seed
 from nmar.fit.result import Choice
 from nmar.fit.search.starts import first_state
@@ -39,16 +39,27 @@ ENOUGH = 200_000  # cells on which styles are chosen, about
 SHORT = 12  # sweeps of every value that is tried, at most: fewer than a fit needs, so that all cost less than it
 
 
-def ranked(setting: str, scores: dict[Any, Array]) -> tuple[Choice, ...]:
-    """Values that were tried, best first, with paired distances to the best."""
+def ranked(setting: str, scores: dict[Any, Array], errors: float = 0.0) -> tuple[Choice, ...]:
+    """Values that were tried, best first, with paired distances to the one that is chosen, the first of them.
+
+    Chosen is the best, or the earliest that is behind it by no more than ``errors`` standard errors.
+    """
     order = sorted(scores, key=lambda value: -float(scores[value].mean()))
     best = scores[order[0]]
+    chosen = next(
+        value for value in scores if float(np.mean(best - scores[value])) <= errors * _error(best - scores[value])
+    )
+    order.insert(0, order.pop(order.index(chosen)))
     found = []
     for value in order:
-        gap = best - scores[value]
-        se = float(gap.std(ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else 0.0
-        found.append(Choice(setting, value, float(scores[value].mean()), float(gap.mean()), se))
+        gap = scores[chosen] - scores[value]
+        found.append(Choice(setting, value, float(scores[value].mean()), float(gap.mean()), _error(gap)))
     return tuple(found)
+
+
+def _error(gap: Array) -> float:
+    """Standard error of a mean of paired differences."""
+    return float(gap.std(ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else 0.0
 
 
 def choose_factors(job: Job) -> tuple[int, tuple[Choice, ...]]:
@@ -93,7 +104,8 @@ def _upwards(
 ) -> tuple[int, tuple[Choice, ...]]:
     """The best of these values of a setting and all that were tried: in order, until one is worse than the last.
 
-    It is worse where it is behind by more than ``errors`` standard errors, paired by cell.
+    It is worse where it is behind by more than ``errors`` standard errors, paired by cell. Of values that are no worse
+    than the best, the earliest is taken.
     """
     scores: dict[int, Array] = {}
     before: Array | None = None
@@ -103,10 +115,10 @@ def _upwards(
         posterior = _tried(replace(inner, options=given), f"trying {setting} {value}", SHORT)
         found = np.concatenate([held_out_score(posterior, cells) for cells in judges])
         scores[value] = found
-        if before is not None and before.mean() - found.mean() > errors * np.std(before - found) / len(found) ** 0.5:
+        if before is not None and float(np.mean(before - found)) > errors * _error(before - found):
             break
         before = found
-    choices = ranked(setting, scores)
+    choices = ranked(setting, scores, errors)
     log.info("%s: %s", setting, choices[0].value)
     return choices[0].value, choices if len(choices) > 1 else ()
 
@@ -136,7 +148,7 @@ def _set_aside(job: Job) -> tuple[Job, list[Cells]]:
     inner, _, aside = job.cells.split(test=share, valid=0.0, seed=whole_seed(job.options.seed))
     judges = [aside] if job.valid is None else [aside, job.valid]
     parts = judges if job.hidden is None else [*judges, job.hidden]
-    options = job.options.with_levels(job.cells)
+    options = replace(job.options, data=with_levels(job.options.data, job.cells))
     return replace(job, options=options, cells=inner, hidden=hidden_cells(inner, *parts), valid=None, keep=None), judges
 
 

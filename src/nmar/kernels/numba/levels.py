@@ -218,7 +218,7 @@ def read_levels(cells: LevelCells) -> LevelReading:
     sums = np.zeros((len(cells.cuts), cells.cuts.shape[1] - 1, 4))
     total = _read(*values, styles, order, place, cells.sums, work, style, found, sums)
     log_z = total if log_z is None else log_z
-    return LevelReading(*found, log_z, styles if cells.mine.size else cells.mine, sums)
+    return LevelReading(found[0], found[1], found[2], log_z, styles if cells.mine.size else cells.mine, sums)
 
 
 def _check(cells: LevelCells) -> None:
