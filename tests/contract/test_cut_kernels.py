@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nmar.kernels.choose import BACKENDS, choose
-from nmar.kernels.levels import SLIGHT
+from nmar.kernels.levels import LEAST, SLIGHT
 from nmar.kernels.spec import EMPTY_FLOAT, LevelCells
 
 CELLS, LINES, OTHERS, LEVELS = 300, 7, 11, 5
@@ -46,8 +46,8 @@ def level_cells(kind, weighted=True, dtype=np.float64, seed=0):
 def test_a_backend_equals_the_definition(kind, weighted, dtype, backend):
     cells = level_cells(kind, weighted, dtype)
     found, exact = (choose(each).read_levels(cells) for each in (backend, "reference"))
-    np.testing.assert_allclose(found.mean, exact.mean, rtol=1e-11, atol=1e-11)
-    np.testing.assert_allclose(found.variance, exact.variance, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(found.value, exact.value, rtol=1e-11, atol=1e-10)
+    np.testing.assert_allclose(found.square, exact.square, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(found.information, exact.information, rtol=1e-9, atol=1e-10)
     assert found.log_z == pytest.approx(exact.log_z, rel=1e-12)
     np.testing.assert_allclose(found.styles, exact.styles, rtol=1e-10)
@@ -71,9 +71,11 @@ def test_a_cell_is_what_quadrature_makes_of_it(backend):
         mean = density @ y / density.sum()
         curvature = (density @ ((y - m) ** 2 / noise - 1.0) / density.sum() - (mean - m) ** 2 / noise) / noise
         total += np.log(density.sum()) + 0.5 * v * curvature
-        assert found.information[p] == pytest.approx(-noise * curvature, abs=1e-10)
-        assert found.mean[p] == pytest.approx(mean, abs=1e-10)
-        assert found.variance[p] == pytest.approx(density @ (y - mean) ** 2 / density.sum(), abs=1e-10)
+        information = max(-noise * curvature, LEAST)
+        square = density @ (y - m) ** 2 / density.sum() + (noise * curvature) ** 2 * v
+        assert found.information[p] == pytest.approx(information, abs=1e-10)
+        assert found.value[p] == pytest.approx(m + (mean - m) / information, abs=1e-9)
+        assert found.square[p] == pytest.approx(square, abs=1e-9)
     assert found.log_z == pytest.approx(total, abs=1e-8)
 
 

@@ -11,6 +11,7 @@ from nmar.kernels.spec import LevelCells, LevelReading
 from nmar.prob.truncated import Truncated, truncated
 
 Array = NDArray[Any]
+LEAST = 0.05  # information of a cell: one that tells next to nothing would ask for too long a step
 SLIGHT = 1e-6  # times the probability of the most probable style, below which a line does not have a style
 
 
@@ -30,13 +31,14 @@ def read_levels(cells: LevelCells) -> LevelReading:
     log_z = float(np.sum(weight[:, None] * _of_cells(cells, cells.mine, line) * log_mass))
     q = _of_cells(cells, styles, line)
     away = np.stack([each.mean for each in found], axis=1)
-    shift, within = np.sum(q * away, axis=1), np.sum(q * spread, axis=1)
-    variance = np.maximum(within + np.sum(q * away**2, axis=1) - shift**2, 0.0)
+    shift, information = np.sum(q * away, axis=1), np.sum(q * (1.0 - spread), axis=1)
+    seen = np.maximum(information, LEAST)
+    square = cells.noise * np.sum(q * (spread + away**2), axis=1) + information**2 * cells.variance
     sums = np.zeros((len(cells.cuts), cells.cuts.shape[1] - 1, 4))
     for style, each in enumerate(found) if cells.sums else ():
         parts = (np.ones(len(sd)), each.at_low / sd, each.at_high / sd, 1.0 / cells.noise)
         np.add.at(sums[style], cells.level, (weight * q[:, style])[:, None] * np.stack(parts, axis=1))
-    return LevelReading(cells.mean + sd * shift, cells.noise * variance, 1.0 - within, log_z, styles, sums)
+    return LevelReading(cells.mean + sd * shift / seen, seen, square, log_z, styles, sums)
 
 
 def _probabilities(logs: Array) -> Array:

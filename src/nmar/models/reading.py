@@ -24,8 +24,6 @@ from nmar.kernels.spec import Expectation, Kernels, LineNoise, Lines
 
 Floats = NDArray[np.float64]
 
-LEAST = 0.05  # information of a cell: one that tells next to nothing would ask for too long a step
-
 
 class ReadCells(NamedTuple):
     """The cells of a block as a reader sees them.
@@ -68,10 +66,11 @@ class Reading(NamedTuple):
 
     Attributes
     ----------
-    mean, variance : arrays of shape (m,)
-        E[y*] and Var[y*] of each cell where μ is at its mean.
-    information : array of shape (m,)
-        What a cell tells about μ, as a share of what y* itself would tell: noise × −∂² log p(value)/∂μ².
+    value, information : arrays of shape (m,)
+        The parabola −½ information/noise (value − μ)² in μ that touches log p(value | μ) of each cell at the mean of μ;
+        the information is 1 where y* itself is observed.
+    square : array of shape (m,)
+        E[(y* − μ)²] of each cell, to second order in μ around its mean.
     log_z : float
         Σ E log p(value | μ) over the cells, as if the noise of each were known.
     lines : object
@@ -80,16 +79,12 @@ class Reading(NamedTuple):
         What the reader is learned from; sums of blocks are added.
     """
 
-    mean: Floats
-    variance: Floats
+    value: Floats
     information: Floats
+    square: Floats
     log_z: float
     lines: Any = None
     sums: Any = None
-
-    def square(self, given: ReadCells) -> Floats:
-        """E[(y* − μ)²] of each cell, to second order in μ around its mean."""
-        return (self.mean - given.mean) ** 2 + self.variance + self.information**2 * given.variance
 
 
 class Reader(Protocol):
@@ -100,14 +95,19 @@ class Reader(Protocol):
     Attributes
     ----------
     alternates : bool
-        Whether σ² is learned in leading half sweeps alone, and the reader in the others, because a step of one is only
-        right while the other stays.
+        Whether σ² is learned in one sweep and the reader in the next, because a step of one is only right while the
+        other stays. One reading of the cells for it, after the leading lines were updated, is then enough.
+    learns_scale : bool
+        Whether σ² is learned next.
     scale_is_known : bool
         Whether σ² cannot be learned.
     """
 
     @property
     def alternates(self) -> bool: ...
+
+    @property
+    def learns_scale(self) -> bool: ...
 
     @property
     def scale_is_known(self) -> bool: ...
@@ -120,8 +120,8 @@ class Reader(Protocol):
         """The values that stand for the cells of a block."""
         ...
 
-    def learned(self, sums: Any, scaled: bool) -> Self:
-        """The reader with its own parameters learned from sums over all cells; ``scaled``: so was σ², just before."""
+    def learned(self, sums: Any) -> Self:
+        """The reader with its own parameters learned from sums over all cells."""
         ...
 
     def log_prior(self) -> float:
@@ -177,29 +177,30 @@ def given_cells(
     first, second = moments
     line = np.repeat(np.arange(len(cells.indptr) - 1), np.diff(cells.indptr))
     precision = cells.precision if cells.precision.size else np.ones(len(first))
-    variance = np.maximum(second - first**2, 0.0)
+    variance = second - first * first
+    np.maximum(variance, 0.0, out=variance)
     return ReadCells(axis, cells, line, first, variance, dispersion / precision, *lines, kernels, learns)
 
 
 def stand(reader: Reader, given: ReadCells, dispersion: float) -> Stand:
     """The values that stand for the cells of a block."""
     reading, cells = reader.read(given), given.cells
-    information = np.maximum(reading.information, LEAST)
-    values = (given.mean + (reading.mean - given.mean) / information).astype(cells.values.dtype)
-    weight = cells.weight.astype(np.float64) if cells.weight.size else np.ones(len(values))
-    square = information * ((values - given.mean) ** 2 + given.variance)
+    values = reading.value.astype(cells.values.dtype)
+    square = values - given.mean
+    square *= square
+    square += given.variance
+    square *= reading.information
     # the loop has log σ² where the reader's normal laws have log σ²/(E[λ] E[ρ])
-    logs = np.log(2.0 * np.pi * dispersion) + np.log(given.noise / dispersion)
-    instead = -0.5 * float(np.sum(weight * (logs + square / given.noise)))
-    rest = weight * (reading.square(given) - square) / given.noise
-    scatter = np.bincount(given.line, rest, len(cells.indptr) - 1).astype(np.float64)
-    seen = cells._replace(values=values, precision=information * dispersion / given.noise)
+    often, each = cells.weight.astype(np.float64), np.log((2.0 * np.pi) * given.noise) + square / given.noise
+    instead = -0.5 * float(often @ each if often.size else each.sum())
+    rest = (reading.square - square) / given.noise
+    scatter = np.bincount(given.line, often * rest if often.size else rest, len(cells.indptr) - 1).astype(np.float64)
+    seen = cells._replace(values=values, precision=reading.information * (dispersion / given.noise))
     return Stand(seen, reading, instead, scatter)
 
 
 def read_statistics(reading: Reading, given: ReadCells, dispersion: float) -> Array:
     """n-vectors of the only bin, (2, 1): how often the cells count, and Σ E[λ] E[ρ] E[(y* − μ)²]."""
-    cells = given.cells
-    weight = cells.weight.astype(np.float64) if cells.weight.size else np.ones(len(given.mean))
-    square = float(np.sum(weight * reading.square(given) / given.noise)) * dispersion
-    return np.array([[weight.sum()], [square]])
+    often, each = given.cells.weight.astype(np.float64), reading.square / given.noise
+    found = (often.sum(), often @ each) if often.size else (float(len(each)), each.sum())
+    return np.array([[found[0]], [found[1] * dispersion]])

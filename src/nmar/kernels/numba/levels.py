@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nmar.kernels.levels import LEAST as LEAST_INFORMATION
 from nmar.kernels.levels import SLIGHT
 from nmar.kernels.numba.base import compiled, exact, fast_entry, vectorised
 from nmar.kernels.numba.math import exp, log
@@ -14,7 +15,7 @@ from nmar.kernels.numba.tile import TILE
 from nmar.kernels.spec import LevelCells, LevelReading
 from nmar.prob.truncated import DENSITY, FAR, LEAST, NARROW, ROOT_HALF
 
-LOW, HIGH, LOG_MASS, MEAN, SPREAD, AT_LOW, AT_HIGH, DEVIATION, HALF, OFTEN, SHARE, TOTAL, SQUARE, WITHIN = range(14)
+LOW, HIGH, LOG_MASS, MEAN, SPREAD, AT_LOW, AT_HIGH, DEVIATION, HALF, OFTEN, SHARE, TOTAL, SQUARE, KNOWN = range(14)
 WORK = 14
 PLACE = 3.5  # (x − PLACE) / (x + PLACE) is the argument of the polynomial below
 TERMS = (
@@ -86,11 +87,11 @@ def truncated_tile(work):
 def _law_of_tile(level, mean, noise, cuts, style, start, count, work):
     """Standard deviations, and the laws of a tile's cells between the cut points of each cell's style."""
     for lane in range(count):
-        p = start + lane
-        sd, between = math.sqrt(noise[p]), cuts[style[lane]]
+        p, one = start + lane, style[lane]
+        sd = math.sqrt(noise[p])
         work[DEVIATION, lane] = sd
-        work[LOW, lane] = (between[level[p]] - mean[p]) / sd
-        work[HIGH, lane] = (between[level[p] + 1] - mean[p]) / sd
+        work[LOW, lane] = (cuts[one, level[p]] - mean[p]) / sd
+        work[HIGH, lane] = (cuts[one, level[p] + 1] - mean[p]) / sd
     for lane in range(count, TILE):
         work[LOW, lane], work[HIGH, lane] = 0.0, 1.0
     truncated_tile(work)
@@ -107,7 +108,7 @@ def _open_tile(variance, noise, weight, start, count, work):
         work[OFTEN, lane] = weight[p] if weight.shape[0] else 1.0
         work[TOTAL, lane] = 0.0
         work[SQUARE, lane] = 0.0
-        work[WITHIN, lane] = 0.0
+        work[KNOWN, lane] = 0.0
 
 
 @compiled
@@ -164,17 +165,17 @@ def _find_styles(level, weight, mean, variance, noise, cuts, held, line, work, s
 def _learn_tile(level, start, count, style, work, into):
     """What cut points are learned from."""
     for lane in range(count):
+        one, k = style[lane], level[start + lane]
         often, sd = work[OFTEN, lane] * work[SHARE, lane], work[DEVIATION, lane]
-        cell = into[style[lane], level[start + lane]]
-        cell[0] += often
-        cell[1] += often * work[AT_LOW, lane] / sd
-        cell[2] += often * work[AT_HIGH, lane] / sd
-        cell[3] += often / (sd * sd)
+        into[one, k, 0] += often
+        into[one, k, 1] += often * work[AT_LOW, lane] / sd
+        into[one, k, 2] += often * work[AT_HIGH, lane] / sd
+        into[one, k, 3] += often / (sd * sd)
 
 
 @fast_entry
 def _read(level, weight, mean, variance, noise, cuts, styles, order, place, learns, work, style, found, sums):
-    """y* of each cell into ``found`` (3, m): mean, variance and information. Returns log Z.
+    """What stands for each cell into ``found`` (3, m): value, information and square. Returns log Z.
 
     Each cell visits the styles of its line from the most probable one on, so that most tiles need a single visit.
     """
@@ -190,15 +191,16 @@ def _read(level, weight, mean, variance, noise, cuts, styles, order, place, lear
                 q, away = work[SHARE, lane], work[MEAN, lane]
                 total += work[OFTEN, lane] * q * work[LOG_MASS, lane]
                 work[TOTAL, lane] += q * away
-                work[SQUARE, lane] += q * away * away
-                work[WITHIN, lane] += q * work[SPREAD, lane]
+                work[SQUARE, lane] += q * (work[SPREAD, lane] + away * away)
+                work[KNOWN, lane] += q * (1.0 - work[SPREAD, lane])
             if learns:
                 _learn_tile(level, start, count, style, work, sums)
         for lane in range(count):
-            p, shift, within = start + lane, work[TOTAL, lane], work[WITHIN, lane]
-            found[0, p] = mean[p] + math.sqrt(noise[p]) * shift
-            found[1, p] = noise[p] * max(within + work[SQUARE, lane] - shift * shift, 0.0)
-            found[2, p] = 1.0 - within
+            p, known = start + lane, work[KNOWN, lane]
+            seen = max(known, LEAST_INFORMATION)
+            found[0, p] = mean[p] + work[DEVIATION, lane] * work[TOTAL, lane] / seen
+            found[1, p] = seen
+            found[2, p] = noise[p] * work[SQUARE, lane] + known * known * variance[p]
     return total
 
 
