@@ -35,20 +35,19 @@ SWEEPS = 30  # of every number that is tried, at most
 FACTORS = (3, 10, 30)
 RANKS = (5, 10, 15, 22, 33, 50, 75, 110, 165, 250)
 STYLES = (1, 2, 4, 8, 16)
+WORTH = 0.005  # nats per cell that more styles must gain: they are tried on some lines, to which they mean more
 ENOUGH = 200_000  # cells on which styles are chosen, about
 SHORT = 12  # sweeps of every value that is tried, at most: fewer than a fit needs, so that all cost less than it
 
 
-def ranked(setting: str, scores: dict[Any, Array], errors: float = 0.0) -> tuple[Choice, ...]:
+def ranked(setting: str, scores: dict[Any, Array], worth: float = 0.0) -> tuple[Choice, ...]:
     """Values that were tried, best first, with paired distances to the one that is chosen, the first of them.
 
-    Chosen is the best, or the earliest that is behind it by no more than ``errors`` standard errors.
+    Chosen is the best, or the earliest that is behind it by no more than ``worth``.
     """
     order = sorted(scores, key=lambda value: -float(scores[value].mean()))
-    best = scores[order[0]]
-    chosen = next(
-        value for value in scores if float(np.mean(best - scores[value])) <= errors * _error(best - scores[value])
-    )
+    best = scores[order[0]].mean()
+    chosen = next(value for value in scores if best - scores[value].mean() <= worth)
     order.insert(0, order.pop(order.index(chosen)))
     found = []
     for value in order:
@@ -92,20 +91,25 @@ def choose_styles(job: Job) -> tuple[int, tuple[Choice, ...]]:
     """The number of styles whose held-out levels are most probable, and all numbers that were tried.
 
     They are tried upwards until one predicts worse than the one before it by more than a standard error, on some of
-    the lines that have styles.
+    the lines that have styles; more of them must be worth ``WORTH``.
     """
     inner, judges = _set_aside(_some_lines(job))
     numbers = {styles: replace(inner.options.settled(styles=styles), starts=1) for styles in STYLES}
-    return _upwards(inner, judges, "styles", numbers, errors=1.0)
+    return _upwards(inner, judges, "styles", numbers, errors=1.0, worth=WORTH)
 
 
 def _upwards(
-    inner: Job, judges: list[Cells], setting: str, options: dict[int, Options], errors: float = 0.0
+    inner: Job,
+    judges: list[Cells],
+    setting: str,
+    options: dict[int, Options],
+    errors: float = 0.0,
+    worth: float = 0.0,
 ) -> tuple[int, tuple[Choice, ...]]:
     """The best of these values of a setting and all that were tried: in order, until one is worse than the last.
 
-    It is worse where it is behind by more than ``errors`` standard errors, paired by cell. Of values that are no worse
-    than the best, the earliest is taken.
+    It is worse where it is behind by more than ``errors`` standard errors, paired by cell. The earliest whose
+    score is within ``worth`` of the best is taken.
     """
     scores: dict[int, Array] = {}
     before: Array | None = None
@@ -118,7 +122,7 @@ def _upwards(
         if before is not None and float(np.mean(before - found)) > errors * _error(before - found):
             break
         before = found
-    choices = ranked(setting, scores, errors)
+    choices = ranked(setting, scores, worth)
     log.info("%s: %s", setting, choices[0].value)
     return choices[0].value, choices if len(choices) > 1 else ()
 
