@@ -281,6 +281,20 @@ def test_levels_are_compared_by_the_probability_of_the_level():
         nmar.compare(cells, ["factorization:2", "levels-factorization:2"])
 
 
+def test_ratings_that_are_taken_for_numbers_are_noticed(caplog):
+    cells, _ = rated()
+    said = "values are 5 levels from 1 to 5, taken for numbers"
+    with caplog.at_level("INFO", "nmar"):
+        fitted(cells, data=nmar.Factorization(2), max_iter=2)
+    assert said in caplog.text
+    caplog.clear()
+    with caplog.at_level("INFO", "nmar"):
+        fitted(cells, max_iter=2)
+        fitted(cells.with_values(cells.values + 0.1 * np.arange(len(cells))), data=nmar.Factorization(2), max_iter=2)
+        fitted(cells.with_values(cells.values), data=nmar.Factorization(2, family="poisson"), max_iter=2)
+    assert "levels from" not in caplog.text
+
+
 def test_a_page_shows_how_levels_are_used():
     cells, _ = rated()
     model = fitted(cells, data=nmar.Factorization(2, family="levels", styles=2), max_iter=5)

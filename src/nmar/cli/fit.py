@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from nmar.cli.common import (
     note,
+    note_ratings,
     out,
     quiet_argument,
     read_cells,
@@ -71,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
     }
     from nmar.estimators.ccpf import CCPF
 
+    note_ratings(cells, [data])
     settings = settings_of(args, SETTINGS)
     model = CCPF(data=data, linkage=linkage, verbose=0 if args.quiet else 1, **settings)
     kept = {"checkpoint": args.checkpoint, "every": args.every, "resume": args.resume}

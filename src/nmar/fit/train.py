@@ -21,6 +21,7 @@ from nmar.fit.job import Job, Watch, check_cells, fixed_seed, hidden_cells
 from nmar.fit.loop.callbacks import Control
 from nmar.fit.loop.run import Progress, Trace
 from nmar.fit.mechanism import with_mechanism
+from nmar.fit.notice import ratings_taken_for_numbers
 from nmar.fit.options import Options
 from nmar.fit.outofcore import check_memory, check_settings, verify
 from nmar.fit.problem import check_linked, seed_sequence, whole_seed
@@ -112,6 +113,8 @@ def train(
     check_cells(cells)
     check_settings(cells, options)
     options = _coupled_to_something(cells, options)
+    if (said := ratings_taken_for_numbers(cells, options.data)) is not None:
+        log.info(said)
     control, choices = control or Control(), tuple[Choice, ...]()
     if options.linkage == "auto":
         found, options, choices = _choose_linkage(cells, options, valid, hidden, (watch, control, keep))
