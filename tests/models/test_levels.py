@@ -20,6 +20,7 @@ from nmar.models.missingness import Pattern
 from nmar.models.noise import Noise
 from nmar.models.shared import balanced_noise, update_shared
 from nmar.models.state import State
+from nmar.posterior import levels
 from nmar.prob.cuts import EXTRA, better_cuts, log_prior
 from nmar.prob.truncated import truncated
 from nmar.report.single import model_page
@@ -279,6 +280,26 @@ def test_levels_are_compared_by_the_probability_of_the_level():
     assert "levels=(1.0, 2.0, 3.0, 4.0, 5.0, 6.0)" in result.verdict.line
     with pytest.raises(ValueError, match="beside models of numbers"):
         nmar.compare(cells, ["factorization:2", "levels-factorization:2"])
+
+
+def test_simulated_levels_are_recovered():
+    data = nmar.Factorization(2, family="levels", levels=range(1, 6), styles=2)
+    cells, truth = nmar.simulate((300, 120), data, "ignorable", 0.4, seed=1, noise="rows")
+    assert set(np.unique(cells.values)) == set(range(1, 6))
+    train, _, test = cells.split(test=0.2, valid=0.0, seed=0)
+    model = fitted(train, data=data, factors=5, max_iter=60)
+    best = truth.posterior.state.shared.reader.cuts
+    exact = np.log(levels.probabilities(truth.posterior, *test.positions()))
+    gap = exact[np.arange(len(test)), test.values.astype(int) - 1].mean() - model.log_likelihood(test)
+    parameters = (300 + 120) * (2 + 1 + 1)  # factors, bias and noise of each line; half a nat each is lost on average
+    assert 0.0 < gap < parameters / len(train)
+    order = model.styles_.probability[truth.posterior.state.sides[0].reading.probability[:, 0] == 1.0].mean(axis=0)
+    found = model.styles_.cuts[np.argsort(-order)]
+    assert np.corrcoef(found.ravel(), best.ravel())[0, 1] > 0.98
+    with pytest.raises(ValueError, match="give all levels"):
+        nmar.simulate((30, 20), nmar.Effects(family="levels"), "ignorable")
+    with pytest.raises(ValueError, match="linkage='linear'"):
+        nmar.simulate((30, 20), data)
 
 
 def test_ratings_that_are_taken_for_numbers_are_noticed(caplog):
