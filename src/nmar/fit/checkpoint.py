@@ -110,12 +110,18 @@ class Checkpoint:
         return self.read() if self.resume else None
 
 
+# Settings with arrays or objects, which have digests of their own; how long a fit runs, and where.
+APART = ("data", "pattern", "propensity", "max_iter", "tol", "max_time", "patience", "n_jobs", "backend", "memory",
+         "executor")  # fmt: skip
+
+
 def fingerprint(options: Options, *parts: Cells | None) -> str:
     """Digests of options and of data; how long to run and where is not part of them, so that a fit can be prolonged."""
     digest = hashlib.sha256()
-    seed = options.seed if isinstance(options.seed, int | np.integer | type(None)) else type(options.seed).__name__
-    told = (options.linkage, options.factors, options.control, options.prior, options.starts,
-            options.dtype, options.solver, options.target, seed)  # fmt: skip
+    told = {field.name: getattr(options, field.name) for field in fields(options) if field.name not in APART}
+    seed = told["random_state"]
+    if not isinstance(seed, int | np.integer | type(None)):
+        told["random_state"] = type(seed).__name__
     digest.update(repr(told).encode())
     for given in (options.data, options.pattern, options.propensity):
         digest.update(b"|")

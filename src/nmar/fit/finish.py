@@ -36,7 +36,7 @@ def full_sweeps(job: Job) -> How:
 def as_asked(job: Job, law: Law, observed: Observed) -> How:
     """The solver of the options; a stochastic bound is too noisy to stop on."""
     method, stop = job.options.method, job.options.stop
-    seeds = seed_sequence(job.options.seed)
+    seeds = seed_sequence(job.options.random_state)
     if isinstance(method, Minibatch):
         rule = replace(stop, max_iter=min(stop.max_iter, method.passes), tol=0.0)
         return Batches(method, observed, law, seeds), rule
