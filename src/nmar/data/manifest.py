@@ -90,7 +90,7 @@ class Manifest:
     def write(self, storage: Storage) -> None:
         """Write it, last of all files."""
         record = self.record
-        storage.write(NAME, json.dumps({**record, "checksum": _checksum(record)}, indent=1).encode())
+        storage.write(NAME, json.dumps({**record, "checksum": checksum_of(record)}, indent=1).encode())
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +155,7 @@ class CheckedFiles:
             self.check(name)
 
 
-def _checksum(record: Mapping[str, Any]) -> str:
+def checksum_of(record: Mapping[str, Any]) -> str:
     """A digest of the manifest that does not depend on how its JSON is laid out."""
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
@@ -185,7 +185,7 @@ def find_manifest(storage: Storage) -> Manifest | None:
         made = _manifest(record)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _damaged(storage, f"{type(error).__name__}: {error}") from None
-    if check != _checksum({"format": FORMAT, "version": VERSION, **record}):
+    if check != checksum_of({"format": FORMAT, "version": VERSION, **record}):
         raise _damaged(storage, "its checksum is wrong")
     return made
 

@@ -193,7 +193,7 @@ def check(model: Any, cells: Any, train: Any = None, *, replicates: int = 100, r
         integrals = probability_integral(known, held_out, random_state)
         if len(held_out) >= FEWEST:
             judges = Judges.of([held_out])
-            findings += [_coverage(integrals, judges, level) for level in LEVELS]
+            findings += [coverage_finding(integrals, judges, level) for level in LEVELS]
         findings += [_uniform(integrals), *_spread(known, held_out)]
     if seen is not None:
         # what the fit was stopped on, and what was hidden from it, is no more missing than the cells given here
@@ -207,7 +207,7 @@ def _listed(parts: list[str]) -> str:
     return ", ".join(parts[:-1]) + (" and " if parts[1:] else "") + parts[-1]
 
 
-def _coverage(integrals: Array, judges: Judges, level: float) -> Finding:
+def coverage_finding(integrals: Array, judges: Judges, level: float) -> Finding:
     """Share of cells inside their intervals, and its p-value.
 
     The p-value is the larger of that of independent cells and that of the standard error over cells, rows and columns.

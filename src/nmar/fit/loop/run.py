@@ -198,7 +198,7 @@ def sweep_batch(state: State, memory: Memory, context: Context, part: BatchStep 
             learns = (leads and turn == part.local - 1) or (not leads and part.exact and both)
             side, info, size = half_sweep(axis, state, context, learns, scaling)
             if leads and turn == 0:
-                first = _bound(state, info.log_z, context, part.share)
+                first = bound_at(state, info.log_z, context, part.share)
             if not leads:
                 side = blend(state.sides[axis], side, part.step, law.pattern_of(state.shared, axis))
             state = State(state.sides, replace(state.shared, table_size=size)).with_side(axis, side)
@@ -264,7 +264,7 @@ def _remember_stats(memory: Memory, stats: Statistics, part: BatchStep) -> Memor
     return replace(memory, stats=new)
 
 
-def _bound(state: State, log_z: float, context: Context, scale: float) -> float:
+def bound_at(state: State, log_z: float, context: Context, scale: float) -> float:
     """The bound of the values as they were given; from a part of the leading lines an unbiased estimate of it: their
     terms count ``scale`` times."""
     value = bound(state, log_z, context.law) + unit_term(state, context)
