@@ -30,23 +30,13 @@ from nmar.prob.factor import GammaFactor
 
 @dataclass(frozen=True, eq=False)
 class MixtureShared:
-    """Shared parameters of a mixture.
+    """Shared parameters of a mixture."""
 
-    Attributes
-    ----------
-    concentration : ndarray of shape (G,)
-        q(π) = Dir; paper γ.
-    prior : tuple of (float, float)
-        Prior of the profiles: (mean, variance) of the normal, or (shape, rate) of the gamma.
-    odds : ClusterCoefficients or None
-        How prior probabilities of clusters depend on covariates of the clustered lines, in place of q(π); or None.
-    profile : LineCoefficients or None
-        How prior means of profiles depend on covariates of the other lines, or None.
-    """
-
-    concentration: Array
-    prior: tuple[float, float]
+    concentration: Array  # (G,) q(π) = Dir; paper γ
+    prior: tuple[float, float]  # prior of the profiles: (mean, variance) of the normal, or (shape, rate) of the gamma
+    # how prior probabilities of clusters depend on covariates of the clustered lines, in place of q(π); or None
     odds: ClusterCoefficients | None = None
+    # how prior means of profiles depend on covariates of the other lines, or None
     profile: LineCoefficients | None = None
 
     @property
