@@ -57,32 +57,17 @@ ABOUT_ERRORS = f"{ERROR}.\nOf rows and columns: the standard deviation of the re
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of a check.
+    """One line of a check."""
 
-    Attributes
-    ----------
-    part : {"coverage", "probability integral", "spread", "rows", "columns"}
-        Part of the check.
-    quantity : str
-        What was measured.
-    expected, found : float
-        Value under the model, and in the data.
-    error : float
-        Standard error of what was found (of coverage: at least that under the model), or standard deviation of the
-        replicates.
-    p_value : float
-        Two-sided p-value; NaN where there is none.
-    misfit : str
-        What is wrong, in words. Empty where nothing is.
-    """
-
-    part: str
-    quantity: str
-    expected: float
+    part: str  # part of the check
+    quantity: str  # what was measured
+    expected: float  # value under the model, and in the data
     found: float
+    # Standard error of what was found (of coverage: at least that under the model), or standard deviation of the
+    # replicates
     error: float
-    p_value: float
-    misfit: str = ""
+    p_value: float  # two-sided p-value; NaN where there is none
+    misfit: str = ""  # What is wrong, in words. Empty where nothing is.
 
 
 @dataclass(frozen=True, eq=False)

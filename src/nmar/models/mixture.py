@@ -47,29 +47,14 @@ class MixtureShared:
 
 @dataclass(frozen=True)
 class ClusterModel(DataModel):
-    """A mixture over the lines of one axis.
+    """A mixture over the lines of one axis."""
 
-    Parameters
-    ----------
-    clusters : int
-        Number of clusters G.
-    axis : int
-        Axis whose lines are clustered.
-    likelihood : {"gaussian", "poisson"}, default="gaussian"
-        Family of the values.
-    concentration : float, default=1.0
-        Prior γ₀ of each cluster weight.
-    tries : int, default=4
-        Number of random starts.
-    designs : tuple of (Design or None, Design or None)
-        Covariates of rows and of columns, or None.
-    """
-
-    clusters: int
-    axis: int
-    likelihood: str = "gaussian"
-    concentration: float = 1.0
-    tries: int = 4
+    clusters: int  # number of clusters G
+    axis: int  # axis whose lines are clustered
+    likelihood: str = "gaussian"  # family of the values
+    concentration: float = 1.0  # prior γ₀ of each cluster weight
+    tries: int = 4  # number of random starts
+    # covariates of rows and of columns, or None
     designs: tuple[Design | None, Design | None] = field(default=(None, None), compare=False)
 
     @property
