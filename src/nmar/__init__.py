@@ -53,7 +53,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names are i
 
 __version__ = "0.1.0"
 
-_PUBLIC = {
+HOMES = {
     "Cells": "nmar.data.cells",
     "Dataset": "nmar.data.dataset",
     "EntryKFold": "nmar.data.split",
@@ -96,7 +96,7 @@ _PUBLIC = {
     "datasets": "nmar.data",
 }
 
-__all__ = [*_PUBLIC, "__version__"]
+__all__ = [*HOMES, "__version__"]
 
 
 if not TYPE_CHECKING:
@@ -105,11 +105,11 @@ if not TYPE_CHECKING:
         """Load a public name when it is first used: ``import nmar`` itself stays cheap."""
         if name == "dask":  # a module, which needs Dask only when a cluster is used
             return import_module("nmar.dask")
-        if name not in _PUBLIC:
+        if name not in HOMES:
             raise AttributeError(f"module 'nmar' has no attribute {name!r}")
         if name in ("datasets", "metrics", "plot"):  # modules
-            return import_module(f"{_PUBLIC[name]}.{name}")
-        return getattr(import_module(_PUBLIC[name]), name)
+            return import_module(f"{HOMES[name]}.{name}")
+        return getattr(import_module(HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

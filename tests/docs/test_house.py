@@ -17,6 +17,7 @@ from test_public_names import CALLABLES
 SRC = Path(__file__).parents[2] / "src" / "nmar"
 COMPILED = SRC / "kernels" / "numba"
 FILES = sorted(SRC.rglob("*.py"))
+TESTS = sorted(file for file in Path(__file__).parents[1].rglob("*.py"))
 MODULE, FUNCTION, PARAMETERS, RUN = 400, 60, 8, 12  # lines of a module and of a function, parameters, equal lines
 PUBLIC = {one.__qualname__ for one in CALLABLES.values()} | {"Dataset.__init__", "CCPF.__init__"}
 
@@ -123,12 +124,43 @@ def test_the_cells_of_a_model_are_read_inside_the_estimator_only():
     assert not broken(outside_reads, outside)
 
 
+def private_names() -> set[str]:
+    """Names with an underscore that modules, classes and their functions have."""
+    found = set()
+    for tree in (ast.parse(file.read_text("utf-8")) for file in FILES):
+        found |= {name.rpartition(".")[2] for name, _ in functions(tree)}
+        for node in tree.body:
+            found |= {one.id for one in getattr(node, "targets", ()) if isinstance(one, ast.Name)}
+    return {name for name in found if name.startswith("_") and not name.endswith("_")}
+
+
+def private_uses(tree: ast.AST, private: set[str]) -> list[str]:
+    """Private names that a test imports, reads or replaces."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("nmar", "benchmarks")):
+            found += [one.name for one in node.names if one.name.startswith("_")]
+        elif isinstance(node, ast.Attribute) and node.attr in private:
+            if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")):
+                found.append(ast.unparse(node))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.split(".")[-1] in private:
+            found.append(repr(node.value))
+    return found
+
+
+def test_tests_use_public_names():
+    private = private_names()
+    found = {file.name: private_uses(ast.parse(file.read_text("utf-8")), private) for file in TESTS}
+    assert not {name: uses for name, uses in found.items() if uses}
+
+
 def test_faults_are_found(tmp_path):
     body = "\n".join(f"    a{k} = {k}" for k in range(FUNCTION + 1))
     tree = ast.parse(
         f"def long():\n    '''Text.'''\n{body}\n\nclass A:\n    def f(self, a, b, c, d, e, f, g, h, i): x._seen\n"
     )
     assert long_functions(tree) and crowded_functions(tree) and outside_reads(tree)
+    assert private_uses(ast.parse("from nmar.fit import _f\nx._g()\nset(y, '_g')"), {"_g"}) == ["_f", "x._g", "'_g'"]
     twice = tmp_path / "twice.py"
     twice.write_text(f"def one():\n{body}\n\n\ndef two():\n    '''Text.'''\n{body}\n")
     assert repeated_runs([twice])

@@ -48,7 +48,7 @@ def test_sweeps_and_time_stop():
 
 def test_the_best_state_by_validation_is_kept_not_the_last(monkeypatch):
     scores = iter([-3.0, -2.0, -1.0, -1.5, -1.6, -1.4, -1.7])
-    monkeypatch.setattr("nmar.fit.finish._score", lambda posterior, cells: next(scores))
+    monkeypatch.setattr("nmar.fit.finish.score", lambda posterior, cells: next(scores))
     train, valid, _ = cells_of(SETTINGS["full"]).split(test=0.1, valid=0.1, seed=0)
     states = []
     model = nmar.CCPF(SETTINGS["full"], "free", factors=3, max_iter=60, patience=4, starts=1, random_state=0)

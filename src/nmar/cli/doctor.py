@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         out(f"  {name:<14}{_version(name) or 'not installed: ' + how:<44}  {what}")
     out("running")
     out(f"  processors    {available_cpus()} usable of {os.cpu_count()}")
-    out(f"  kernel cache  {_cache()}")
+    out(f"  kernel cache  {_kernel_cache()}")
     return 0 if args.no_check else _check()
 
 
@@ -60,7 +60,7 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _cache() -> str:
+def _kernel_cache() -> str:
     """Where compiled kernels are kept between runs."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     found = util.find_spec("nmar.kernels")

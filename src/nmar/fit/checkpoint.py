@@ -38,29 +38,14 @@ for _record in (Progress, Memory, Trace, BatchSums, LineSums):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and how often to keep a run.
+    """Where and how often to keep a run."""
 
-    Attributes
-    ----------
-    folder : Path
-        Folder of the files, made if it is missing.
-    every : int
-        Number of sweeps between checkpoints. The last sweep is always kept.
-    resume : bool
-        Whether to go on from the newest good checkpoint of the same fit, if there is one.
-    fingerprint : str
-        Fingerprint of data and options.
-    trusted : tuple of str
-        Types that the fit's own estimator is made of, so that they can be read back.
-    written : set of Path
-        Files of this fit. Those of an earlier one stay until this one has written its first.
-    """
-
-    folder: Path
-    every: int = 10
-    resume: bool = False
-    fingerprint: str = ""
-    trusted: tuple[str, ...] = ()
+    folder: Path  # folder of the files, made if it is missing
+    every: int = 10  # Number of sweeps between checkpoints. The last sweep is always kept.
+    resume: bool = False  # whether to go on from the newest good checkpoint of the same fit, if there is one
+    fingerprint: str = ""  # fingerprint of data and options
+    trusted: tuple[str, ...] = ()  # types that the fit's own estimator is made of, so that they can be read back
+    # Files of this fit. Those of an earlier one stay until this one has written its first.
     written: set[Path] = field(default_factory=set)
 
     def sub(self, name: str) -> Checkpoint:

@@ -77,13 +77,6 @@ class Options:
     """Settings of a fit, checked and completed when they are made.
 
     They are those of :class:`nmar.CCPF` that concern the fit, described in ``fit/parameters.py``, and where it runs.
-
-    Attributes
-    ----------
-    memory : int, str or None
-        Bytes that a fit of cells on disk may need.
-    executor : Executor or None
-        Where block tasks run. None: in threads of this process.
     """
 
     data: Settings = USUAL["data"]
@@ -108,8 +101,8 @@ class Options:
     propensity: Any = USUAL["propensity"]
     bounds: Any = USUAL["bounds"]
     pattern: Pattern | None = USUAL["pattern"]
-    memory: Any = None
-    executor: Any = None
+    memory: Any = None  # bytes that a fit of cells on disk may need
+    executor: Any = None  # Where block tasks run. None: in threads of this process.
 
     def _complete(self) -> None:
         """Put what is left open, or named by a text, in place."""

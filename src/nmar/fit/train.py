@@ -46,30 +46,14 @@ AUTO = ("ignorable", "linear", "exponential", "geometric", "free")
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """What the main run goes from.
+    """What the main run goes from."""
 
-    Attributes
-    ----------
-    job : Job
-        Fit with everything around it.
-    law : Law
-        Settings of the model.
-    observed : Observed
-        What sweeps read.
-    progress : Progress
-        The first state, or a checkpoint.
-    how : How
-        What a sweep is, and when to stop.
-    choices : tuple of Choice
-        What was tried for settings left open.
-    """
-
-    job: Job
-    law: Law
-    observed: Observed
-    progress: Progress
-    how: How
-    choices: tuple[Choice, ...] = ()
+    job: Job  # fit with everything around it
+    law: Law  # settings of the model
+    observed: Observed  # what sweeps read
+    progress: Progress  # the first state, or a checkpoint
+    how: How  # what a sweep is, and when to stop
+    choices: tuple[Choice, ...] = ()  # what was tried for settings left open
 
 
 def train(
