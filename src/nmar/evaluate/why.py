@@ -145,7 +145,7 @@ class Explanation:
     gains : dict of str to Gain
         Gains of the whole and of the parts.
     slope, slope_sd : float
-        Γ for a standard deviation of the observed values, and its standard deviation; 0 without one.
+        Γ for a spread of the observed values, and its standard deviation; 0 without one.
     mean_missing : float
         Mean of the missing values under this mechanism.
     """

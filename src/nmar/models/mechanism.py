@@ -42,8 +42,8 @@ class ByValue:
     Parameters
     ----------
     slope : float or None, default None
-        Γ: by how much the log rate of being seen rises with a value, for each standard deviation of the observed
-        values. None: learned.
+        Γ: by how much the log rate of being seen rises with a value, for each spread of the observed values (the
+        standard deviation of a normal with their tenth and ninetieth percentile). None: learned.
     pattern : bool, default False
         Whether the factors of the pattern say, beside rows and columns, which cells are seen: their log rate is added
         to that of the mechanism.

@@ -23,9 +23,10 @@ class LearnedMechanism:
         The mechanism of the fit.
     taste, value : float
         B and Γ: by how much the log rate of being seen rises with the expected value, and with what a value has beside
-        it, for each standard deviation of the observed values. The mechanism "value" has one slope for both.
+        it, for each spread of the observed values, the standard deviation of a normal with their tenth and ninetieth
+        percentile. The mechanism "value" has one slope for both.
     taste_sd, value_sd : float
-        Their standard deviations, the factors of the values held; 0 where they are given.
+        Their standard deviations; 0 where they are given.
     over : float
         Shape of the curve P(observed | y), which is learned: by how much the counts vary more than Poisson ones. 0 is
         the curve 1 − exp(−exp(·)), 1 the logistic one.
