@@ -78,6 +78,7 @@ _PUBLIC = {
     "Minibatch": "nmar.fit.solvers.schedule",
     "Entrywise": "nmar.fit.solvers.entrywise",
     "load": "nmar.estimators.ccpf",
+    "FileError": "nmar.data.container",
     "complete": "nmar.estimators.complete",
     "store_factors": "nmar.estimators.annotate",
     "to_arviz": "nmar.estimators.annotate",
