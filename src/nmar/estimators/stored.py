@@ -20,7 +20,7 @@ from nmar.fit.result import Choice
 from nmar.posterior.posterior import Posterior
 
 TRACE = ("bound_trace_", "valid_trace_", "seconds_trace_", "stop_reason_")
-LEFT_OUT = ("random_state", "propensity")  # parameters that a fitted model no longer needs
+LEFT_OUT = ("propensity",)  # parameters that a fitted model no longer needs
 REMEDY = "save the model again, or get an undamaged copy of the file"
 
 
@@ -28,10 +28,13 @@ def record_of(model: Any, seen: bool) -> tuple[Any, ...]:
     """What a file holds of a fitted model, with its training cells where they are ``seen``."""
     known = model._fitted()
     params = {name: value for name, value in model.get_params(deep=False).items() if name not in LEFT_OUT}
+    if not isinstance(params["random_state"], int):  # a generator has moved on, and None says nothing
+        del params["random_state"]
     for part in ("data", "pattern"):
         params[part] = _portable(params[part], known)
-    trace = tuple(getattr(model, name) for name in TRACE)
-    return known, trace, tuple(params.items()), tuple(_more(model, seen).items())
+    trace = {name: getattr(model, name) for name in TRACE}
+    trace["seconds_trace_"] = np.full(len(trace["seconds_trace_"]), np.nan)  # equal fits give equal files
+    return known, tuple(trace.values()), tuple(params.items()), tuple(_more(model, seen).items())
 
 
 def _more(model: Any, seen: bool) -> dict[str, Any]:

@@ -183,7 +183,10 @@ def decode(tree: Any, arrays: dict[str, Any], classes: dict[str, type], trusted:
 
 
 def save(path: str | os.PathLike[str], record: Any, kind: str = FORMAT) -> None:
-    """Write a record, all of it or nothing; folders that are not there are made."""
+    """Write a record, all of it or nothing; folders that are not there are made.
+
+    Equal records give equal bytes: the parts of the archive have no date.
+    """
     target = Path(path)
     arrays: dict[str, Any] = {}
     tree = encode(record, arrays, registry())
@@ -191,12 +194,12 @@ def save(path: str | os.PathLike[str], record: Any, kind: str = FORMAT) -> None:
 
     def write(file: Path) -> None:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            archive.writestr("header.json", header)
+            archive.writestr(zipfile.ZipInfo("header.json"), header)
             for k, array in enumerate(arrays.values()):
                 buffer = io.BytesIO()
                 np.save(buffer, array, allow_pickle=False)
-                archive.writestr(f"{k}.npy", buffer.getvalue())
-            archive.writestr("names.json", json.dumps(list(arrays)))
+                archive.writestr(zipfile.ZipInfo(f"{k}.npy"), buffer.getvalue())
+            archive.writestr(zipfile.ZipInfo("names.json"), json.dumps(list(arrays)))
 
     target.parent.mkdir(parents=True, exist_ok=True)
     write_with(target, write)

@@ -19,6 +19,9 @@ from nmar.arrays import Array
 from nmar.evaluate.curves import Activity, Calibration, LinkageCurve
 from nmar.evaluate.missingness import Bin
 from nmar.evaluate.sensitivity import Sensitivity
+from nmar.posterior.mechanism import LearnedMechanism
+
+POINTS = 101  # of a curve
 
 # Roles and their colours in the light scheme; no two may be the same, as_svg tells them apart by value.
 ROLES = {
@@ -69,7 +72,7 @@ def matplotlib() -> Any:
     try:
         return import_module("matplotlib")
     except ImportError:
-        raise ImportError("figures need matplotlib: pip install 'nmar[report]'") from None
+        raise ImportError("figures need matplotlib: pip install matplotlib") from None
 
 
 def new_axes(size: tuple[float, float] = (4.8, 3.3)) -> Any:
@@ -222,6 +225,18 @@ def activity(sides: tuple[Activity, Activity], ax: Any = None) -> Any:
             a.plot(rank, one.expected, "-", lw=2, color=ROLES[role], label=name)
         a.set(xscale="log", yscale="log", xlabel="rank", ylabel="expected count  Σ Λ")
         a.legend()
+
+    return draw(ax, paint)
+
+
+def detection(mechanism: LearnedMechanism, ends: Sequence[float], ax: Any = None) -> Any:
+    """P(observed | y) between two values, with its band."""
+    found = mechanism.curve(np.linspace(*ends, POINTS))
+
+    def paint(a: Any) -> None:
+        a.fill_between(found["value"], found["low"], found["high"], color=ROLES["c1"], alpha=0.2, lw=0)
+        a.plot(found["value"], found["observed"], lw=2, color=ROLES["c1"])
+        a.set(xlabel="value", ylabel="P(observed | value)", ylim=(0, 1))
 
     return draw(ax, paint)
 
