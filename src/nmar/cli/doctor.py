@@ -6,6 +6,7 @@ import argparse
 import os
 import platform
 import sys
+from dataclasses import replace
 from importlib import metadata
 from time import perf_counter
 
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     out("running")
     out(f"  processors    {available_cpus()} usable of {os.cpu_count()}")
     status = 0 if args.no_check else _check()
-    out(f"  kernel cache  {_cache()}")  # with what the check has compiled
+    out(f"  kernel cache  {_kernel_cache()}")  # with what the check has compiled
     return status
 
 
@@ -58,7 +59,7 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _cache() -> str:
+def _kernel_cache() -> str:
     """Where compiled kernels are kept between runs."""
     from nmar.kernels.numba.base import kept_code
 
@@ -77,12 +78,11 @@ def _check() -> int:
     from nmar.models.settings import Factorization
 
     cells, _ = simulate((30, 20), Factorization(2), density=0.3, seed=0)
-    settings = {"data": Factorization(2), "linkage": "linear", "factors": 3, "n_jobs": 1, "random_state": 0}
-    settings |= {"max_iter": 3, "tol": 0.0}
+    options = Options(data=Factorization(2), linkage="linear", factors=3, n_jobs=1, random_state=0, max_iter=3, tol=0.0)
     bounds, seconds = {}, {}
     for backend in ("numba", "reference"):
         began = perf_counter()
-        bounds[backend] = train(cells, Options.of(backend=backend, **settings)).trace.bound[-1]
+        bounds[backend] = train(cells, replace(options, backend=backend)).trace.bound[-1]
         seconds[backend] = perf_counter() - began
     off = abs(bounds["numba"] - bounds["reference"]) / abs(bounds["reference"])
     well = off < 1e-8
