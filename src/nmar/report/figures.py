@@ -230,9 +230,9 @@ def activity(sides: tuple[Activity, Activity], ax: Any = None) -> Any:
     return draw(ax, paint)
 
 
-def detection(mechanism: LearnedMechanism, ends: Sequence[float], ax: Any = None) -> Any:
+def detection(mechanism: LearnedMechanism, ends: Array, ax: Any = None) -> Any:
     """P(observed | y) between two values, with its band."""
-    found = mechanism.curve(np.linspace(*ends, POINTS))
+    found = mechanism.curve(np.linspace(ends[0], ends[1], POINTS))
 
     def paint(a: Any) -> None:
         a.fill_between(found["value"], found["low"], found["high"], color=ROLES["c1"], alpha=0.2, lw=0)
