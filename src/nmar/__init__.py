@@ -21,9 +21,11 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names are i
     from nmar.estimators.ccpf import CCPF as CCPF
     from nmar.estimators.ccpf import load as load
     from nmar.estimators.complete import complete as complete
+    from nmar.estimators.contrast import compare_groups as compare_groups
     from nmar.evaluate import metrics as metrics
     from nmar.evaluate.check import check as check
     from nmar.evaluate.compare import compare as compare
+    from nmar.evaluate.groups import group_test as group_test
     from nmar.evaluate.missingness import missingness_test as missingness_test
     from nmar.evaluate.pooling import pool as pool
     from nmar.evaluate.why import why_missing as why_missing
@@ -51,7 +53,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names are i
 
 __version__ = "0.1.0"
 
-_PUBLIC = {
+HOMES = {
     "Cells": "nmar.data.cells",
     "Dataset": "nmar.data.dataset",
     "EntryKFold": "nmar.data.split",
@@ -80,11 +82,13 @@ _PUBLIC = {
     "load": "nmar.estimators.ccpf",
     "FileError": "nmar.data.container",
     "complete": "nmar.estimators.complete",
+    "compare_groups": "nmar.estimators.contrast",
     "store_factors": "nmar.estimators.annotate",
     "to_arviz": "nmar.estimators.annotate",
     "register": "nmar.fit.checkpoint",  # by then all records of the library are registered themselves
     "check": "nmar.evaluate.check",
     "compare": "nmar.evaluate.compare",
+    "group_test": "nmar.evaluate.groups",
     "missingness_test": "nmar.evaluate.missingness",
     "pool": "nmar.evaluate.pooling",
     "why_missing": "nmar.evaluate.why",
@@ -93,7 +97,7 @@ _PUBLIC = {
     "datasets": "nmar.data",
 }
 
-__all__ = [*_PUBLIC, "__version__"]
+__all__ = [*HOMES, "__version__"]
 
 
 if not TYPE_CHECKING:
@@ -102,11 +106,11 @@ if not TYPE_CHECKING:
         """Load a public name when it is first used: ``import nmar`` itself stays cheap."""
         if name == "dask":  # a module, which needs Dask only when a cluster is used
             return import_module("nmar.dask")
-        if name not in _PUBLIC:
+        if name not in HOMES:
             raise AttributeError(f"module 'nmar' has no attribute {name!r}")
         if name in ("datasets", "metrics", "plot"):  # modules
-            return import_module(f"{_PUBLIC[name]}.{name}")
-        return getattr(import_module(_PUBLIC[name]), name)
+            return import_module(f"{HOMES[name]}.{name}")
+        return getattr(import_module(HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -200,16 +200,6 @@ def test_ids_are_different(ids, good, tmp_path):
         nmar.load(write(path, {**parts, **new, "names.json": json.dumps(names)}))
 
 
-def test_the_same_fit_writes_the_same_bytes(cells, tmp_path):
-    for name in ("one", "other"):
-        nmar.CCPF(nmar.Factorization(1), "linear", **OPTIONS).fit(cells).save(tmp_path / name, seen=True)
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
-    found = nmar.load(tmp_path / "one")
-    assert np.isnan(found.seconds_trace_).all() and len(found.seconds_trace_) == found.n_iter_
-    found.save(tmp_path / "again", seen=True)
-    assert (tmp_path / "again").read_bytes() == (tmp_path / "one").read_bytes()
-
-
 def test_a_support_vector_machine_of_a_stranger_is_trusted_by_name_alone(cells, tmp_path):
     """Its compiled code reads past arrays that are shorter than its others say."""
     svm = pytest.importorskip("sklearn.svm")

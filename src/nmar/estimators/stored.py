@@ -22,7 +22,8 @@ from nmar.fit.result import Choice
 from nmar.posterior.posterior import Posterior, mean_and_variance
 from nmar.posterior.schema import check_shapes
 
-LEFT_OUT = ("random_state", "propensity")  # parameters that a fitted model no longer needs
+TRACE = ("bound_trace_", "valid_trace_", "seconds_trace_", "stop_reason_")
+LEFT_OUT = ("propensity",)  # parameters that a fitted model no longer needs
 REMEDY = "save the model again, or get an undamaged copy of the file"
 
 
@@ -30,10 +31,13 @@ def record_of(model: Any, seen: bool) -> tuple[Any, ...]:
     """What a file holds of a fitted model, with its training cells where they are ``seen``."""
     known = model._fitted()
     params = {name: value for name, value in model.get_params(deep=False).items() if name not in LEFT_OUT}
+    if not isinstance(params["random_state"], int):  # a generator has moved on, and None says nothing
+        del params["random_state"]
     for part in ("data", "pattern"):
         params[part] = _portable(params[part], known)
-    trace = (model.bound_trace_, model.valid_trace_, np.empty(0), model.stop_reason_)
-    return known, trace, tuple(params.items()), tuple(_more(model, seen).items())
+    trace = {name: getattr(model, name) for name in TRACE}
+    trace["seconds_trace_"] = np.full(len(trace["seconds_trace_"]), np.nan)  # equal fits give equal files
+    return known, tuple(trace.values()), tuple(params.items()), tuple(_more(model, seen).items())
 
 
 def _more(model: Any, seen: bool) -> dict[str, Any]:
@@ -121,15 +125,15 @@ def _named(pairs: Any, allowed: set[str]) -> dict[str, Any]:
 
 
 def _restore_trace(model: Any, trace: Any) -> None:
-    """Bounds, validation scores and the reason to stop. How long sweeps took is not in files, so that it is NaN."""
-    bounds, valid, seconds, reason = trace
+    """Bounds, validation scores, the reason to stop, and NaN for how long sweeps took, which is not in files."""
+    reason = dict(zip(TRACE, trace, strict=True))["stop_reason_"]
     if not all(isinstance(one, np.ndarray) and one.ndim == 1 and one.dtype == np.float64 for one in trace[:3]):
         raise ValueError(f"its trace is not one of numbers; {REMEDY}")
     if not isinstance(reason, str):
         raise ValueError(f"its reason to stop is {reason!r}; {REMEDY}")
-    model.bound_trace_, model.valid_trace_, model.stop_reason_ = bounds, valid, reason
-    model.seconds_trace_ = seconds if len(seconds) else np.full(len(bounds), np.nan)
-    model.n_iter_ = len(bounds)
+    for name, value in zip(TRACE, trace, strict=True):
+        setattr(model, name, value)
+    model.n_iter_ = len(model.bound_trace_)
 
 
 def _features(names: Any, known: Posterior) -> Any:
@@ -185,7 +189,7 @@ def _cells_from_tuple(parts: Any, known: Posterior | None = None) -> Cells:
             f"{shape[0]} rows and {shape[1]} columns, and the model has {len(known.rows)} and {len(known.cols)};"
             f" {REMEDY}"
         )
-    check_structure(indptr, indices, values, shape, "", REMEDY, weights=weights, ordered=True, finite=True)
+    check_structure(indptr, indices, values, shape, "", REMEDY, weights=weights, strict=True)
     positions = indices.astype(index_dtype(shape[1]), copy=False)
     lines = Compressed(indptr.astype(np.int64, copy=False), positions, compact(values), shape[1])
     return Cells(lines, rows, cols, None if weights is None else weights.astype(np.float64, copy=False))

@@ -15,6 +15,7 @@ import numpy as np
 from nmar.arrays import Array
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
+from nmar.data.outside import as_frame
 from nmar.data.seeds import check_seed
 from nmar.evaluate.gains import Gain
 from nmar.evaluate.mechanisms import HeldOut, Judged, differences, fits_by_value, hold_out, judged
@@ -116,7 +117,7 @@ def with_chosen_mechanism(
     if not (describes(options.data) or fits_by_value(options, cells)):
         return replace(options, mechanism="none"), ()
     hidden = hidden_cells(cells, *away)
-    held = hold_out(cells, whole_seed(options.seed), hidden=hidden)
+    held = hold_out(cells, whole_seed(options.random_state), hidden=hidden)
     found = list(judged(held, replace(options, tail=options.tail or False), hidden))
     chosen = decide(found, held).chosen
     best = {chosen.kind: chosen}
@@ -200,8 +201,6 @@ class WhyMissing:
 
     def frame(self) -> pandas.DataFrame:
         """One line for each mechanism."""
-        import pandas
-
         lines = []
         for row in self.rows:
             gains = {f"{part}_gain": gain.mean for part, gain in row.gains.items()}
@@ -209,7 +208,7 @@ class WhyMissing:
             scores = {"mechanism": row.name, "whole": row.whole, "value": row.value, "pattern": row.pattern}
             rest = {"slope": row.slope, "slope_sd": row.slope_sd, "mean_missing": row.mean_missing}
             lines.append(scores | gains | errors | rest)
-        return pandas.DataFrame(lines)
+        return as_frame(lines, "frame()")
 
     def text(self) -> str:
         """The table and the verdict."""
@@ -337,7 +336,7 @@ def why_missing(
     given, seed = as_cells(cells), whole_seed(random_state)
     model = Factorization(10) if data is None else data
     settings: dict[str, Any] = {"factors": factors, "max_iter": max_iter, "n_jobs": n_jobs, "backend": backend}
-    options = Options.of(data=model, linkage="ignorable", tail=False, random_state=seed, **settings)
+    options = Options(data=model, linkage="ignorable", tail=False, random_state=seed, **settings)
     if not (describes(options.data) or fits_by_value(options, given)):
         raise ValueError(
             f"data={data!r} takes no mechanism; use nmar.Factorization or nmar.Effects with family='gaussian'"

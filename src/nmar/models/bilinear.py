@@ -39,30 +39,14 @@ DUAL = 64  # covariates from which a line's cells are fewer as a rule: the dual 
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """What the coordinates of one axis are.
+    """What the coordinates of one axis are."""
 
-    Attributes
-    ----------
-    free : tuple of bool
-        Whether a coordinate is unknown, with a normal prior.
-    constant : tuple of float
-        Value of a coordinate that is the same known number on every line.
-    learned : tuple of bool
-        Whether its prior variance is set by empirical Bayes.
-    bias : int
-        Position of the coordinate that is the line's intercept, which starts at its shrunken mean, or −1.
-    known : ndarray of shape (n, d) or None
-        Lines that are known altogether (covariates).
-    design : Design or None
-        Covariates of the lines, on which their prior means depend.
-    """
-
-    free: tuple[bool, ...]
-    constant: tuple[float, ...]
-    learned: tuple[bool, ...]
-    bias: int = -1
-    known: Any = None
-    design: Design | None = None
+    free: tuple[bool, ...]  # whether a coordinate is unknown, with a normal prior
+    constant: tuple[float, ...]  # value of a coordinate that is the same known number on every line
+    learned: tuple[bool, ...]  # whether its prior variance is set by empirical Bayes
+    bias: int = -1  # position of the coordinate that is the line's intercept, which starts at its shrunken mean, or −1
+    known: Any = None  # (n, d) lines that are known altogether (covariates)
+    design: Design | None = None  # covariates of the lines, on which their prior means depend
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,23 +65,12 @@ class Priors:
 
 @dataclass(frozen=True, eq=False)
 class Bilinear(DataModel):
-    """A Gaussian bilinear data model; see the module's docstring.
+    """A Gaussian bilinear data model; see the module's docstring."""
 
-    Parameters
-    ----------
-    axes : tuple of (Coordinates, Coordinates)
-        Coordinates of rows and of columns.
-    covariance : {"full", "diagonal"}, default="full"
-        Covariance of a line.
-    rank : int, default=0
-        Number of leading coordinates that are latent factors on both sides, which need a random start.
-    steps : int, default=2
-        Number of steps of conjugate gradients that update a diagonal line. More of them hardly save sweeps.
-    """
-
-    axes: tuple[Coordinates, Coordinates]
-    covariance: str = "full"
-    rank: int = 0
+    axes: tuple[Coordinates, Coordinates]  # coordinates of rows and of columns
+    covariance: str = "full"  # covariance of a line
+    rank: int = 0  # number of leading coordinates that are latent factors on both sides, which need a random start
+    # Number of steps of conjugate gradients that update a diagonal line. More of them hardly save sweeps.
     steps: int = 2
 
     @property

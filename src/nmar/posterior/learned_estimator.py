@@ -92,7 +92,5 @@ def _skops() -> Any:
     try:
         import skops.io
     except ImportError:
-        raise ImportError(
-            "model files with a scikit-learn estimator need skops: pip install 'nmar[estimators]'"
-        ) from None
+        raise ImportError("model files with a scikit-learn estimator need skops: pip install skops") from None
     return skops.io
