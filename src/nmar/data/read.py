@@ -176,6 +176,8 @@ def _read_matrix(file: Path, kind: str, wanted: Wanted, duplicates: Duplicates, 
         try:
             matrix = read_matrix_market(stream)
         except (ValueError, OverflowError) as error:
+            while stream.read(1 << 20):  # where the compression is damaged, that is the error
+                pass
             raise ValueError(f"path={str(file)!r} is not a Matrix Market file: {error}") from None
     if sparse.issparse(matrix):
         return Cells.from_scipy(matrix, duplicates)
