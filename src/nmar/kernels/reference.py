@@ -321,14 +321,21 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
     log_det = np.zeros(n)
     if free.size and n:
         full = unpack(quadratic.astype(np.float64), d)
-        precision = full[:, free[:, None], free] + np.diag(prior.precision[free])
-        right = linear[:, free] + prior.precision[free] * prior.mean[:, free]
+        own = _line_precision(prior, n)[:, free]
+        precision = full[:, free[:, None], free] + own[:, :, None] * np.eye(free.size)
+        right = linear[:, free] + own * prior.mean[:, free]
         right = right - full[:, free[:, None], fixed] @ constant[fixed]
         covariance = np.linalg.inv(precision)
         mean[:, free] = np.einsum("nij,nj->ni", covariance, right)
         spread[:, free[:, None], free] = covariance
         log_det = -np.linalg.slogdet(precision)[1]
     return mean, pack(spread), log_det
+
+
+def _line_precision(prior: NormalPrior, lines: int) -> Array:
+    """Prior precision of each line and coordinate (n, d)."""
+    scale = prior.scale[:, None] if prior.scale.size else np.ones((lines, 1))
+    return scale * prior.precision
 
 
 def descend(
@@ -351,9 +358,10 @@ def descend(
     b = theirs.first[lines.indices].astype(np.float64)
     vb = theirs.second[lines.indices].astype(np.float64)
     free, centers = np.flatnonzero(prior.free), np.broadcast_to(prior.mean, mean.shape)
+    own = _line_precision(prior, len(mean))
     for i in range(len(mean)):
         cells = slice(lines.indptr[i], lines.indptr[i + 1])
-        w, x, precision = weight[cells], b[cells][:, free], prior.precision[free]
+        w, x, precision = weight[cells], b[cells][:, free], own[i, free]
         noise = w @ vb[cells][:, free]
         matrix = (x * w[:, None]).T @ x + np.diag(noise + precision)
         right = (linear[cells] - w * first[cells]) @ x - noise * mean[i, free]

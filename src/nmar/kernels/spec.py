@@ -174,6 +174,7 @@ class NormalPrior(NamedTuple):
     mean: Array  # (1 or n, d): one for all lines, or one each
     precision: Array  # (d,)
     free: Array  # (d,) bool
+    scale: Array = EMPTY_FLOAT  # (n,) what the precision of each line is multiplied by; empty: 1
 
 
 class LevelCells(NamedTuple):
