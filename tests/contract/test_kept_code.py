@@ -35,7 +35,7 @@ def test_the_stamp_reads_all_sources(monkeypatch, tmp_path):
     seen = set()
     for name, text in (("a.py", "TILE = 1"), ("b.py", "print(TILE)"), ("a.py", "TILE = 2"), ("b.txt", "no source")):
         (tmp_path / name).write_text(text)
-        seen.add(cpu_base._stamp())
+        seen.add(cpu_base.stamp_of_sources())
     assert len(seen) == 3
 
 

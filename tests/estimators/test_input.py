@@ -117,7 +117,9 @@ def adata_product(model):
 def test_a_table_of_cells_under_other_names_is_not_taken_for_a_matrix(cells):
     long = pandas.DataFrame({"who": np.array(ROWS)[cells.row_index], "what": cells.col_index, "much": cells.values})
     for frame in (long, polars.from_pandas(long), pyarrow.Table.from_pandas(long)):
-        with pytest.raises(ValueError, match=r"the column 'who' does not hold numbers; columns are \['who', 'what'"):
+        with pytest.raises(
+            ValueError, match=r"the column 'who' does not hold numbers \(e\.g\. 'u00'\); columns are \['who', 'what'"
+        ):
             clone(MODEL).fit(frame)
     numbers = long.assign(who=cells.row_index)
     for frame in (numbers, polars.from_pandas(numbers), pyarrow.Table.from_pandas(numbers)):

@@ -48,10 +48,10 @@ class Others:
 @pytest.fixture
 def registered():
     """What is registered during a test is forgotten after it."""
-    before = dict(store._REGISTERED)
+    before = dict(store.REGISTERED)
     yield
-    store._REGISTERED.clear()
-    store._REGISTERED.update(before)
+    store.REGISTERED.clear()
+    store.REGISTERED.update(before)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_a_registered_record_comes_back(cells, tmp_path, registered):
 def test_a_file_with_a_record_that_is_not_registered_says_what_to_do(cells, tmp_path, registered):
     nmar.register(Own)
     nmar.CCPF(Own(), **OPTIONS).fit(cells).save(tmp_path / "m.nmar")
-    del store._REGISTERED["Own"]
+    del store.REGISTERED["Own"]
     with pytest.raises(ValueError, match=r"'Own'.*nmar\.register"):
         nmar.load(tmp_path / "m.nmar")
 

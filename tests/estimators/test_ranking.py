@@ -185,7 +185,7 @@ class Own:
 def test_settings_of_ones_own_may_say_how_they_are_kept(cells, tmp_path, monkeypatch):
     from nmar.posterior import store
 
-    monkeypatch.setattr(store, "_REGISTERED", dict(store._REGISTERED))
+    monkeypatch.setattr(store, "REGISTERED", dict(store.REGISTERED))
     nmar.register(Own)
     nmar.CCPF(Own({"a": 1}), "linear", **OPTIONS).fit(cells).save(tmp_path / "m")
     assert nmar.load(tmp_path / "m").data == Own(("a",), 2)

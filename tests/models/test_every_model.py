@@ -118,7 +118,7 @@ def held_bound(case, state, axis, side, shared_data, q):
     theirs = view(state.sides[1 - axis], 1 - axis, law, shared, reference)
     table = cell_law(law, shared, observed.distinct)
     first, second = reference.moments(lines, mine, theirs, table)
-    density = reference._log_density(lines, table, first, second)
+    density = reference.log_density(lines, table, first, second)
     sides = [state.sides[0].data, state.sides[1].data]
     sides[axis] = side
     divergence = sum(law.data.divergence(sides[k], k, shared_data) for k in (0, 1))

@@ -6,6 +6,7 @@ import argparse
 import os
 import platform
 import sys
+from dataclasses import replace
 from importlib import metadata, util
 from pathlib import Path
 from time import perf_counter
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         out(f"  {name:<14}{_version(name) or 'not installed: ' + how:<44}  {what}")
     out("running")
     out(f"  processors    {available_cpus()} usable of {os.cpu_count()}")
-    out(f"  kernel cache  {_cache()}")
+    out(f"  kernel cache  {_kernel_cache()}")
     return 0 if args.no_check else _check()
 
 
@@ -59,7 +60,7 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _cache() -> str:
+def _kernel_cache() -> str:
     """Where compiled kernels are kept between runs."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     found = util.find_spec("nmar.kernels")
@@ -77,12 +78,11 @@ def _check() -> int:
     from nmar.models.settings import Factorization
 
     cells, _ = simulate((30, 20), Factorization(2), density=0.3, seed=0)
-    settings = {"data": Factorization(2), "linkage": "linear", "factors": 3, "n_jobs": 1, "random_state": 0}
-    settings |= {"max_iter": 3, "tol": 0.0}
+    options = Options(data=Factorization(2), linkage="linear", factors=3, n_jobs=1, random_state=0, max_iter=3, tol=0.0)
     bounds, seconds = {}, {}
     for backend in ("numba", "reference"):
         began = perf_counter()
-        bounds[backend] = train(cells, Options.of(backend=backend, **settings)).trace.bound[-1]
+        bounds[backend] = train(cells, replace(options, backend=backend)).trace.bound[-1]
         seconds[backend] = perf_counter() - began
     off = abs(bounds["numba"] - bounds["reference"]) / abs(bounds["reference"])
     well = off < 1e-8

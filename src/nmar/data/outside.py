@@ -27,18 +27,10 @@ BY_NAME = "nmar.Cells.from_frame(df, row={}, col={}, value={})"
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """Numbers, and the ids of the two sides where there are some.
+    """Numbers, and the ids of the two sides where there are some."""
 
-    Attributes
-    ----------
-    numbers : object
-        Array, NaN where missing, or scipy sparse matrix that stores what is observed.
-    rows, cols : Axis or None
-        Ids, where the matrix has some.
-    """
-
-    numbers: Any
-    rows: Axis | None = None
+    numbers: Any  # array, NaN where missing, or scipy sparse matrix that stores what is observed
+    rows: Axis | None = None  # Ids, where the matrix has some
     cols: Axis | None = None
 
 

@@ -62,17 +62,9 @@ def version_of(path: str, options: tuple[tuple[str, Any], ...] = ()) -> list[Any
 
 @dataclass(frozen=True)
 class Storage:
-    """One folder of files.
+    """One folder of files."""
 
-    Parameters
-    ----------
-    url : str
-        Path or URL.
-    options : tuple of tuple of (str, object)
-        Options of the fsspec file system, as pairs.
-    """
-
-    url: str
+    url: str  # path or URL
     options: tuple[tuple[str, Any], ...] = field(default=(), hash=False)  # some are dictionaries
 
     @property

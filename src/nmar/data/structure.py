@@ -23,8 +23,7 @@ def check_structure(
     remedy: str,
     *,
     weights: Any = None,
-    ordered: bool = False,
-    finite: bool = False,
+    strict: bool = False,
 ) -> None:
     """Refuse compressed sparse arrays that do not describe a matrix.
 
@@ -44,10 +43,8 @@ def check_structure(
         What the error says to do.
     weights : array of float, optional
         Weight of each entry. Weights are finite and at least 0.
-    ordered : bool
-        Whether positions have to rise within a line, so that no entry occurs twice.
-    finite : bool
-        Whether values have to be finite.
+    strict : bool
+        Whether positions have to rise within a line, so that no entry occurs twice, and values have to be finite.
 
     Raises
     ------
@@ -64,7 +61,7 @@ def check_structure(
     ValueError: file 'a.npz': indices has 7 at place 0, outside 0 … 4; write it again
     """
     wrong = _wrong_pointers(indptr, len(indices) if _is_flat(indices, "iu") else -1, shape[0])
-    wrong = wrong or _wrong_positions(indptr, indices, shape[1], ordered) or _wrong_numbers(values, indices, finite)
+    wrong = wrong or _wrong_positions(indptr, indices, shape[1], strict) or _wrong_numbers(values, indices, strict)
     if not wrong and weights is not None:
         wrong = _wrong_weights(weights, indices)
     if wrong:

@@ -121,7 +121,7 @@ def _cells_from_tuple(parts: Any, where: str, known: Posterior | None = None) ->
             f"{where}: {shape[0]} rows and {shape[1]} columns, and the model has {len(known.rows)} and"
             f" {len(known.cols)}; {REMEDY}"
         )
-    check_structure(indptr, indices, values, shape, where, REMEDY, weights=weights, ordered=True, finite=True)
+    check_structure(indptr, indices, values, shape, where, REMEDY, weights=weights, strict=True)
     positions = indices.astype(index_dtype(shape[1]), copy=False)
     lines = Compressed(indptr.astype(np.int64, copy=False), positions, compact(values), shape[1])
     return Cells(lines, rows, cols, None if weights is None else weights.astype(np.float64, copy=False))

@@ -173,13 +173,7 @@ def ndcg(listed: ArrayLike, rows: ArrayLike, test: Cells, k: int = 10, at_least:
 
     Parameters
     ----------
-    listed, rows : array-like
-        As for :func:`recall`.
-    test : Cells
-        As for :func:`recall`.
-    k : int, default=10
-        As for :func:`recall`.
-    at_least : float or None, default=None
+    listed, rows, test, k, at_least : array-like, array-like, Cells, int, float or None
         As for :func:`recall`.
 
     Returns
@@ -207,13 +201,7 @@ def average_precision(
 
     Parameters
     ----------
-    listed, rows : array-like
-        As for :func:`recall`.
-    test : Cells
-        As for :func:`recall`.
-    k : int, default=10
-        As for :func:`recall`.
-    at_least : float or None, default=None
+    listed, rows, test, k, at_least : array-like, array-like, Cells, int, float or None
         As for :func:`recall`.
 
     Returns
@@ -238,17 +226,13 @@ def rmse_scorer(model: Any, X: Any, y: ArrayLike | None = None) -> float:
 
     Parameters
     ----------
-    model : CCPF
-        Fitted model.
-    X : Cells, table or array-like
-        Held-out cells, which have values and perhaps weights, or pairs of ids.
-    y : array-like or None, default=None
-        Values of the pairs.
+    model, X, y : CCPF, Cells, array-like
+        As for :func:`log_density_scorer`.
 
     Returns
     -------
     float
-        Score of the held-out cells; higher is better.
+        Minus the root mean squared error.
 
     Examples
     --------
@@ -269,17 +253,13 @@ def mae_scorer(model: Any, X: Any, y: ArrayLike | None = None) -> float:
 
     Parameters
     ----------
-    model : CCPF
-        Fitted model.
-    X : Cells, table or array-like
-        Held-out cells, which have values and perhaps weights, or pairs of ids.
-    y : array-like or None, default=None
-        Values of the pairs.
+    model, X, y : CCPF, Cells, array-like
+        As for :func:`log_density_scorer`.
 
     Returns
     -------
     float
-        Score of the held-out cells; higher is better.
+        Minus the mean absolute error.
 
     Examples
     --------

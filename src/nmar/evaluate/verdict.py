@@ -39,33 +39,15 @@ INSTEAD = {  # what does as well as the models of the missingness
 
 @dataclass(frozen=True)
 class Finding:
-    """What is said about one data model.
+    """What is said about one data model."""
 
-    Attributes
-    ----------
-    data : str
-        The data model.
-    plain : str
-        The finding in plain words, without a number.
-    numbers : str
-        The differences behind it.
-    helps : bool
-        Whether a model of the missingness beats the best control.
-    linked : bool
-        Whether what is missing was shown to be linked to the values: a model of it helps, or two-stage wins.
-    recommended : str
-        Name of the model to use.
-    line : str
-        The Python that fits it.
-    """
-
-    data: str
-    plain: str
-    numbers: str
-    helps: bool
-    linked: bool
-    recommended: str
-    line: str
+    data: str  # the data model
+    plain: str  # the finding in plain words, without a number
+    numbers: str  # the differences behind it
+    helps: bool  # whether a model of the missingness beats the best control
+    linked: bool  # whether what is missing was shown to be linked to the values: a model of it helps, or two-stage wins
+    recommended: str  # name of the model to use
+    line: str  # the Python that fits it
 
     @property
     def text(self) -> str:

@@ -116,7 +116,7 @@ def with_chosen_mechanism(
     if not (describes(options.data) or fits_by_value(options, cells)):
         return replace(options, mechanism="none"), ()
     hidden = hidden_cells(cells, *away)
-    held = hold_out(cells, whole_seed(options.seed), hidden=hidden)
+    held = hold_out(cells, whole_seed(options.random_state), hidden=hidden)
     found = list(judged(held, replace(options, tail=options.tail or False), hidden))
     chosen = decide(found, held).chosen
     best = {chosen.kind: chosen}
@@ -337,7 +337,7 @@ def why_missing(
     given, seed = as_cells(cells), whole_seed(random_state)
     model = Factorization(10) if data is None else data
     settings: dict[str, Any] = {"factors": factors, "max_iter": max_iter, "n_jobs": n_jobs, "backend": backend}
-    options = Options.of(data=model, linkage="ignorable", tail=False, random_state=seed, **settings)
+    options = Options(data=model, linkage="ignorable", tail=False, random_state=seed, **settings)
     if not (describes(options.data) or fits_by_value(options, given)):
         raise ValueError(
             f"data={data!r} takes no mechanism; use nmar.Factorization or nmar.Effects with family='gaussian'"

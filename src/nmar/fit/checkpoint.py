@@ -38,29 +38,14 @@ for _record in (Progress, Memory, Trace, BatchSums, LineSums):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and how often to keep a run.
+    """Where and how often to keep a run."""
 
-    Attributes
-    ----------
-    folder : Path
-        Folder of the files, made if it is missing.
-    every : int
-        Number of sweeps between checkpoints. The last sweep is always kept.
-    resume : bool
-        Whether to go on from the newest good checkpoint of the same fit, if there is one.
-    fingerprint : str
-        Fingerprint of data and options.
-    trusted : tuple of str
-        Types that the fit's own estimator is made of, so that they can be read back.
-    written : set of Path
-        Files of this fit. Those of an earlier one stay until this one has written its first.
-    """
-
-    folder: Path
-    every: int = 10
-    resume: bool = False
-    fingerprint: str = ""
-    trusted: tuple[str, ...] = ()
+    folder: Path  # folder of the files, made if it is missing
+    every: int = 10  # Number of sweeps between checkpoints. The last sweep is always kept.
+    resume: bool = False  # whether to go on from the newest good checkpoint of the same fit, if there is one
+    fingerprint: str = ""  # fingerprint of data and options
+    trusted: tuple[str, ...] = ()  # types that the fit's own estimator is made of, so that they can be read back
+    # Files of this fit. Those of an earlier one stay until this one has written its first.
     written: set[Path] = field(default_factory=set)
 
     def sub(self, name: str) -> Checkpoint:
@@ -110,12 +95,18 @@ class Checkpoint:
         return self.read() if self.resume else None
 
 
+# Settings with arrays or objects, which have digests of their own; how long a fit runs, and where.
+APART = ("data", "pattern", "propensity", "max_iter", "tol", "max_time", "patience", "n_jobs", "backend", "memory",
+         "executor")  # fmt: skip
+
+
 def fingerprint(options: Options, *parts: Cells | None) -> str:
     """Digests of options and of data; how long to run and where is not part of them, so that a fit can be prolonged."""
     digest = hashlib.sha256()
-    seed = options.seed if isinstance(options.seed, int | np.integer | type(None)) else type(options.seed).__name__
-    told = (options.linkage, options.factors, options.control, options.prior, options.starts,
-            options.dtype, options.solver, options.target, seed)  # fmt: skip
+    told = {field.name: getattr(options, field.name) for field in fields(options) if field.name not in APART}
+    seed = told["random_state"]
+    if not isinstance(seed, int | np.integer | type(None)):
+        told["random_state"] = type(seed).__name__
     digest.update(repr(told).encode())
     for given in (options.data, options.pattern, options.propensity):
         digest.update(b"|")

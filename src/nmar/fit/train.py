@@ -46,30 +46,14 @@ AUTO = ("ignorable", "linear", "exponential", "geometric", "free")
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """What the main run goes from.
+    """What the main run goes from."""
 
-    Attributes
-    ----------
-    job : Job
-        Fit with everything around it.
-    law : Law
-        Settings of the model.
-    observed : Observed
-        What sweeps read.
-    progress : Progress
-        The first state, or a checkpoint.
-    how : How
-        What a sweep is, and when to stop.
-    choices : tuple of Choice
-        What was tried for settings left open.
-    """
-
-    job: Job
-    law: Law
-    observed: Observed
-    progress: Progress
-    how: How
-    choices: tuple[Choice, ...] = ()
+    job: Job  # fit with everything around it
+    law: Law  # settings of the model
+    observed: Observed  # what sweeps read
+    progress: Progress  # the first state, or a checkpoint
+    how: How  # what a sweep is, and when to stop
+    choices: tuple[Choice, ...] = ()  # what was tried for settings left open
 
 
 def train(
@@ -119,7 +103,7 @@ def train(
             return replace(found, choices=choices)
         keep = None if keep is None else keep.sub("chosen")
     away = hidden_cells(cells, *(part for part in (valid, hidden) if part is not None))
-    options = replace(options, seed=fixed_seed(options.seed))
+    options = replace(options, random_state=fixed_seed(options.random_state))
     with running(options.executor, options.n_jobs) as executor:
         verify(cells, executor)
         job = Job(options, cells, valid, away, choose(options.backend), executor, watch, control, keep, pattern=pattern)
@@ -157,7 +141,7 @@ def _start(job: Job) -> Start:
     """Where the run begins, or goes on from a checkpoint; settings left open are chosen before."""
     progress = None if job.keep is None else job.keep.start()
     if progress is not None:
-        job = replace(job, options=replace(job.options.settled(**dict(progress.settings)), seed=progress.seed))
+        job = replace(job, options=replace(job.options.settled(**dict(progress.settings)), random_state=progress.seed))
         problem = first_problem(job)
         return Start(job, problem.law, problem.observed, progress, as_asked(job, problem.law, problem.observed))
     job, choices, settings = _settled(job)
@@ -165,7 +149,7 @@ def _start(job: Job) -> Start:
     check_memory(problem, job.options.memory, resolve_jobs(job.options.n_jobs))
     if job.options.by_value is not None:
         state = with_mechanism(job, problem, state)
-    began = Progress(state, Trace(before=job.seconds), seed=job.options.seed, settings=settings)
+    began = Progress(state, Trace(before=job.seconds), seed=job.options.random_state, settings=settings)
     return Start(job, problem.law, problem.observed, began, as_asked(job, problem.law, problem.observed), choices)
 
 
@@ -206,7 +190,7 @@ def _choose_linkage(
     check_linked(law.data, "auto")
     inner, held_out = cells, valid
     if held_out is None:
-        inner, _, held_out = cells.split(test=0.05, valid=0.0, seed=whole_seed(options.seed))
+        inner, _, held_out = cells.split(test=0.05, valid=0.0, seed=whole_seed(options.random_state))
     watch, control, keep = rest
     fits: dict[str, Fitted] = {}
     scores: dict[str, Array] = {}
@@ -229,7 +213,7 @@ def _choose_linkage(
 def first_stage(cells: Cells, options: Options, valid: Cells | None, hidden: Cells | None) -> Posterior:
     """The pattern that models by two stages begin with: taste, its control and the two-stage baseline share it."""
     away = hidden_cells(cells, *(part for part in (valid, hidden) if part is not None))
-    options = replace(options, seed=fixed_seed(options.seed))
+    options = replace(options, random_state=fixed_seed(options.random_state))
     with running(options.executor, options.n_jobs) as executor:
         return _pattern_first(Job(options, cells, valid, away, choose(options.backend), executor, None, Control()))
 
@@ -270,7 +254,7 @@ def _by_taste(job: Job) -> Job:
     """The job whose data model has what rows and columns choose, in a pattern fitted first, as covariates."""
     pattern = _pattern_first(replace(job, control=job.control.preparing()))
     shuffled = job.options.control == "shuffled"
-    shuffle = np.random.default_rng(seed_sequence(job.options.seed)) if shuffled else None
+    shuffle = np.random.default_rng(seed_sequence(job.options.random_state)) if shuffled else None
     data, taste = described(job.options.data, pattern, shuffle)
     return replace(job, options=replace(job.options, data=data), taste=taste)
 
@@ -291,15 +275,15 @@ def _two_stage(job: Job) -> Start:
     plain = replace(job.options, linkage="ignorable", control=False)
     pattern = _pattern_first(job)
     keep = _stage(job, "pattern")
-    plain = replace(plain, factors=pattern.law.pattern.factors)  # where they were left open
+    plain = plain.settled(factors=pattern.law.pattern.factors)  # where they were left open
     known = None if keep is None else keep.read()  # the seed of the first stage, where that was drawn
-    seed = plain.seed if known is None else known.seed
-    problem, state = first_state(replace(job, options=replace(plain, seed=seed), watch=None))
+    seed = plain.random_state if known is None else known.seed
+    problem, state = first_state(replace(job, options=replace(plain, random_state=seed), watch=None))
     law = replace(problem.law, pattern_fixed=True)
     state, observed = on_pattern(state, problem.observed, pattern)
     began = Progress(state, Trace(before=job.seconds))
-    stop = replace(job.options.stop, tol=SECOND * job.options.stop.tol)
-    job = replace(job, options=replace(job.options, stop=stop), keep=_stage(job, "variance"))
+    options = replace(job.options, tol=SECOND * job.options.tol)
+    job = replace(job, options=options, keep=_stage(job, "variance"))
     progress = None if job.keep is None else job.keep.start()
     return Start(job, law, observed, progress or began, as_asked(job, law, observed))
 

@@ -144,7 +144,7 @@ def _noise(cell_law: CellLaw, lines: Lines, basis: Array) -> Array:
     return precision * _student(cell_law, lines, basis)[1] if cell_law.tail else precision
 
 
-def _log_density(lines: Lines, cell_law: CellLaw, first: Array, second: Array) -> Array:
+def log_density(lines: Lines, cell_law: CellLaw, first: Array, second: Array) -> Array:
     """f of every cell and bin (cells, bins)."""
     basis = _basis(cell_law, lines, first, second)
     density = basis.T @ cell_law.slopes + _own(cell_law, lines, first)[:, None]
@@ -188,7 +188,7 @@ def _count_posterior(
 ) -> tuple[counts.CountPosterior, bool]:
     y = lines.values.astype(np.float64)
     size = cell_law.bins
-    density = _log_density(lines, cell_law, first, second)
+    density = log_density(lines, cell_law, first, second)
     if cell_law.kind == KNOWN:
         q = np.zeros((len(y), size))
         q[np.arange(len(y)), lines.group] = 1.0

@@ -42,27 +42,14 @@ DUAL = 64  # covariates from which a line's cells are fewer as a rule: the dual 
 
 @dataclass(frozen=True, eq=False)
 class Bilinear(DataModel):
-    """A Gaussian bilinear data model; see the module's docstring.
+    """A Gaussian bilinear data model; see the module's docstring."""
 
-    Parameters
-    ----------
-    axes : tuple of (Coordinates, Coordinates)
-        Coordinates of rows and of columns.
-    covariance : {"full", "diagonal"}, default="full"
-        Covariance of a line.
-    rank : int, default=0
-        Number of leading coordinates that are latent factors on both sides, which need a random start.
-    steps : int, default=2
-        Number of steps of conjugate gradients that update a diagonal line. More of them hardly save sweeps.
-    student : bool, default=False
-        Whether the prior of a line is a Student distribution, not a normal one.
-    """
-
-    axes: tuple[Coordinates, Coordinates]
-    covariance: str = "full"
-    rank: int = 0
+    axes: tuple[Coordinates, Coordinates]  # coordinates of rows and of columns
+    covariance: str = "full"  # covariance of a line
+    rank: int = 0  # number of leading coordinates that are latent factors on both sides, which need a random start
+    # Number of steps of conjugate gradients that update a diagonal line. More of them hardly save sweeps.
     steps: int = 2
-    student: bool = False
+    student: bool = False  # whether the prior of a line is a Student distribution, not a normal one
 
     @property
     def diagonal(self) -> bool:

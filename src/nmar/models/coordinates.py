@@ -12,30 +12,14 @@ from nmar.models.covariates import LineCoefficients
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """What the coordinates of one axis are.
+    """What the coordinates of one axis are."""
 
-    Attributes
-    ----------
-    free : tuple of bool
-        Whether a coordinate is unknown, with a normal prior.
-    constant : tuple of float
-        Value of a coordinate that is the same known number on every line.
-    learned : tuple of bool
-        Whether its prior variance is set by empirical Bayes.
-    bias : int
-        Position of the coordinate that is the line's intercept, which starts at its shrunken mean, or −1.
-    known : ndarray of shape (n, d) or None
-        Lines that are known altogether (covariates).
-    design : Design or None
-        Covariates of the lines, on which their prior means depend.
-    """
-
-    free: tuple[bool, ...]
-    constant: tuple[float, ...]
-    learned: tuple[bool, ...]
-    bias: int = -1
-    known: Any = None
-    design: Design | None = None
+    free: tuple[bool, ...]  # whether a coordinate is unknown, with a normal prior
+    constant: tuple[float, ...]  # value of a coordinate that is the same known number on every line
+    learned: tuple[bool, ...]  # whether its prior variance is set by empirical Bayes
+    bias: int = -1  # position of the coordinate that is the line's intercept, which starts at its shrunken mean, or −1
+    known: Any = None  # (n, d) lines that are known altogether (covariates)
+    design: Design | None = None  # covariates of the lines, on which their prior means depend
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +28,10 @@ class Priors:
 
     ``lead`` is the axis that sweeps update first; its factors keep unit prior variance, which fixes their scale.
     ``coefficients`` are those of the covariates, where an axis has them: prior means of lines are linear in these.
-    ``shapes`` are those of the prior of the lines' reaches; 0 where the lines of an axis have one prior.
     """
 
     mean: tuple[Array, Array]
     variance: tuple[Array, Array]
     lead: int
     coefficients: tuple[LineCoefficients | None, LineCoefficients | None] = (None, None)
-    shapes: tuple[float, float] = (0.0, 0.0)
+    shapes: tuple[float, float] = (0.0, 0.0)  # of the lines' Student priors; 0 where the prior is normal

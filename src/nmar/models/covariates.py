@@ -62,27 +62,13 @@ class DesignedLines(NormalFactor):
 
 @dataclass(frozen=True, eq=False)
 class LineCoefficients:
-    """q(W) of one axis.
+    """q(W) of one axis."""
 
-    Attributes
-    ----------
-    mean : ndarray of shape (d, F)
-        E[W]; 0 for coordinates that are not free.
-    spread : ndarray of shape (d, F)
-        Variances in the eigenbasis of X'X.
-    basis : ndarray of shape (F, F)
-        Eigenvectors of X'X.
-    eigenvalues : ndarray of shape (F,)
-        Eigenvalues of X'X.
-    ridge : ndarray of shape (d,)
-        Prior variance ρ of the coefficients of each coordinate.
-    """
-
-    mean: Array
-    spread: Array
-    basis: Array
-    eigenvalues: Array
-    ridge: Array
+    mean: Array  # (d, F) E[W]; 0 for coordinates that are not free
+    spread: Array  # (d, F) variances in the eigenbasis of X'X
+    basis: Array  # (F, F) eigenvectors of X'X
+    eigenvalues: Array  # (F,) eigenvalues of X'X
+    ridge: Array  # (d,) prior variance ρ of the coefficients of each coordinate
 
     @classmethod
     def start(cls, x: Array, free: Array, variance: Array) -> LineCoefficients:

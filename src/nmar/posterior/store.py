@@ -28,7 +28,7 @@ VERSION = 3  # 2: gamma factors are alpha and beta; 3: no trust in the pattern, 
 
 Record = TypeVar("Record", bound=type)
 
-_REGISTERED: dict[str, type] = {}
+REGISTERED: dict[str, type] = {}
 
 
 def register(record: Record) -> Record:
@@ -66,7 +66,7 @@ def register(record: Record) -> Record:
     # the same definition made anew, for instance in a notebook, takes the place of the old one
     if known is not None and (known.__module__, known.__qualname__) != (record.__module__, record.__qualname__):
         raise ValueError(f"record={name!r}: {known.__module__}.{known.__qualname__} has this name; rename the class")
-    _REGISTERED[name] = record
+    REGISTERED[name] = record
     if issubclass(record, Family):
         FAMILIES[record.name] = record()
     return record
@@ -117,7 +117,7 @@ def registry() -> dict[str, type]:
         unmodelled,
     )
     modules = (*models, designs, levels, posterior, factor, linkage, scale, statistics, support, twostage)
-    found = dict(_REGISTERED)
+    found = dict(REGISTERED)
     for module in modules:
         for value in vars(module).values():
             if isinstance(value, type) and dataclasses.is_dataclass(value):

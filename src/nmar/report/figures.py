@@ -17,6 +17,7 @@ import numpy as np
 
 from nmar.arrays import Array
 from nmar.evaluate.curves import Activity, Calibration, LinkageCurve
+from nmar.evaluate.groups import GroupTest
 from nmar.evaluate.missingness import Bin
 from nmar.evaluate.sensitivity import Sensitivity
 
@@ -244,6 +245,20 @@ def sensitivity(found: Sensitivity, ax: Any = None) -> Any:
         a.set(xlabel=f"shift of the missing values, {unit}", ylabel="statistic")
         if len(lines) > 1:
             a.legend()
+
+    return draw(ax, paint)
+
+
+def volcano(found: GroupTest, ax: Any = None, rate: float = 0.05) -> Any:
+    """−log10 p of each row against its difference; rows below the false discovery rate are marked."""
+
+    def paint(a: Any) -> None:
+        height, sure = -np.log10(np.maximum(found.p, 1e-300)), found.q < rate
+        for which, role, label in ((~sure, "c6", "other rows"), (sure, "c2", f"false discovery rate below {rate:.0%}")):
+            a.plot(found.difference[which], height[which], "o", ms=4, alpha=0.7, color=ROLES[role], label=label)
+        first, second = found.groups
+        a.set(xlabel=f"difference, {second} − {first}", ylabel="−log10 p")
+        a.legend()
 
     return draw(ax, paint)
 

@@ -55,7 +55,7 @@ def choose_factors(job: Job) -> tuple[int, tuple[Choice, ...]]:
     for factors in FACTORS:
         if scores and (job.seconds_left == 0.0 or factors > min(job.cells.shape)):
             break
-        options = replace(job.options, factors=factors)
+        options = job.options.settled(factors=factors)
         posterior = _tried(replace(inner, options=options), f"trying {factors} factors", SWEEPS)
         found = np.concatenate([held_out_score(posterior, cells) for cells in judges])
         scores[factors] = found + _pattern_scores(posterior, inner.cells, judges)
@@ -94,7 +94,7 @@ def _possible_ranks(cells: Cells) -> list[int]:
 def _set_aside(job: Job) -> tuple[Job, list[Cells]]:
     """The job on the training cells less some, and those that judge it, with the validation cells."""
     share = min(SHARE, JUDGES / job.cells.n_observed)
-    inner, _, aside = job.cells.split(test=share, valid=0.0, seed=whole_seed(job.options.seed))
+    inner, _, aside = job.cells.split(test=share, valid=0.0, seed=whole_seed(job.options.random_state))
     judges = [aside] if job.valid is None else [aside, job.valid]
     parts = judges if job.hidden is None else [*judges, job.hidden]
     return replace(job, cells=inner, hidden=hidden_cells(inner, *parts), valid=None, keep=None), judges
@@ -103,7 +103,7 @@ def _set_aside(job: Job) -> tuple[Job, list[Cells]]:
 def _tried(job: Job, doing: str, sweeps: int) -> Posterior:
     """A short run."""
     problem, state = first_state(job)
-    rule = StopRule(max_iter=min(sweeps, job.options.stop.max_iter), tol=0.0, max_time=job.seconds_left)
+    rule = StopRule(max_iter=min(sweeps, job.options.max_iter), tol=0.0, max_time=job.seconds_left)
     context = job.context(problem.law, problem.observed)
     fit = run(Progress(state), context, rule, tell=partial(job.show, doing=doing), stopped=job.control)
     return Posterior(problem.law, fit.state, job.cells.rows, job.cells.cols)

@@ -21,7 +21,7 @@ ALWAYS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapp
 INNER = {"no_cpython_wrapper": True}  # called by compiled code alone: no way in from Python has to be compiled
 
 
-def _stamp() -> str:
+def stamp_of_sources() -> str:
     """A hash of all that kernels are compiled from."""
     folders = (files(package) for package in ("nmar.kernels", "nmar.kernels.numba"))
     sources = sorted((file for folder in folders for file in folder.iterdir() if file.name.endswith(".py")), key=str)
@@ -49,7 +49,7 @@ class KernelCache(FunctionCache):
     never read: it could not be.
     """
 
-    stamp = _stamp()
+    stamp = stamp_of_sources()
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
