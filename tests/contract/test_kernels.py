@@ -583,7 +583,8 @@ def test_descend_sees_the_same_cells_as_expect(case, backend):
     prior = diagonal_prior()
     for empty in (1, LINES - 1):  # a line without cells falls back to its prior
         np.testing.assert_allclose(mean[empty, prior.free], prior.mean[empty, prior.free], rtol=1e-12)
-        np.testing.assert_allclose(variance[empty, prior.free], 1.0 / prior.precision[prior.free], rtol=1e-12)
+        own = prior.scale[empty] * prior.precision[prior.free]
+        np.testing.assert_allclose(variance[empty, prior.free], 1.0 / own, rtol=1e-12)
 
 
 @both
@@ -603,11 +604,9 @@ def test_descend_repeated_reaches_the_solution(offset, backend):
         b, noise = (part[lines.indices[cells]] for part in (block.theirs.first, block.theirs.second))
         weight = precisions[lines.group[cells]]
         known = b[:, 1] * block.mine.first[line, 1] + (lines.offset[cells] if offset else 0.0)
-        precision = np.diag(prior.precision[on]) + (b[:, on] * weight[:, None]).T @ b[:, on]
-        precision += np.diag(weight @ noise[:, on])
-        right = (weight * (lines.values[cells] - known)) @ b[:, on] + prior.precision[on] * prior.mean[
-            line % len(prior.mean), on
-        ]
+        own = prior.scale[line] * prior.precision[on]
+        precision = np.diag(own + weight @ noise[:, on]) + (b[:, on] * weight[:, None]).T @ b[:, on]
+        right = (weight * (lines.values[cells] - known)) @ b[:, on] + own * prior.mean[line, on]
         np.testing.assert_allclose(mean[line, on], np.linalg.solve(precision, right), rtol=1e-9, atol=1e-10)
         np.testing.assert_allclose(variance[line, on], 1.0 / np.diag(precision), rtol=1e-12)
         assert mean[line, 1] == block.mine.first[line, 1] and variance[line, 1] == 0.0
