@@ -11,6 +11,7 @@ import numpy as np
 from nmar.arrays import Array
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
+from nmar.data.outside import as_frame
 from nmar.evaluate.pooling import Pooled, pool
 from nmar.models.law import Law
 from nmar.models.mechanism import Mechanism
@@ -145,7 +146,7 @@ class Imputations:
         """The imputed cells alone, one line for each: row id, column id, and the draws 0, 1, …"""
         draws = {str(k): self._typed(self.values[:, k]) for k in range(self.n)}
         ids = {"row": self.rows.ids[self.row], "col": self.cols.ids[self.col]}
-        return _pandas().DataFrame(ids | draws)
+        return as_frame(ids | draws, "frame()")
 
     def array(self, k: int) -> Array:
         """Completed table ``k`` as an array: rows of ``lines`` by all columns, NaN where nothing was imputed.
@@ -240,5 +241,5 @@ def _pandas() -> Any:
     try:
         import pandas
     except ImportError:
-        raise ImportError("frames need pandas: pip install 'nmar[demo]'") from None
+        raise ImportError("frames need pandas: pip install pandas") from None
     return pandas

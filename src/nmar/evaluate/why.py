@@ -15,6 +15,7 @@ import numpy as np
 from nmar.arrays import Array
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
+from nmar.data.outside import as_frame
 from nmar.data.seeds import check_seed
 from nmar.evaluate.gains import Gain
 from nmar.evaluate.mechanisms import HeldOut, Judged, differences, fits_by_value, hold_out, judged
@@ -200,8 +201,6 @@ class WhyMissing:
 
     def frame(self) -> pandas.DataFrame:
         """One line for each mechanism."""
-        import pandas
-
         lines = []
         for row in self.rows:
             gains = {f"{part}_gain": gain.mean for part, gain in row.gains.items()}
@@ -209,7 +208,7 @@ class WhyMissing:
             scores = {"mechanism": row.name, "whole": row.whole, "value": row.value, "pattern": row.pattern}
             rest = {"slope": row.slope, "slope_sd": row.slope_sd, "mean_missing": row.mean_missing}
             lines.append(scores | gains | errors | rest)
-        return pandas.DataFrame(lines)
+        return as_frame(lines, "frame()")
 
     def text(self) -> str:
         """The table and the verdict."""

@@ -32,7 +32,7 @@ class Regressor:
 
     Notes
     -----
-    Models and checkpoints with an estimator are written by skops, without pickle (``pip install 'nmar[estimators]'``);
+    Models and checkpoints with an estimator are written by skops, without pickle (``pip install skops``);
     see ``trusted`` of :func:`nmar.load`.
 
     Examples
