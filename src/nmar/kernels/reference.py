@@ -314,14 +314,12 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
     ``constant`` (d,) holds the values of the coordinates that are not free.
     """
     n, d = linear.shape
-    free = np.flatnonzero(prior.free)
-    fixed = np.flatnonzero(~prior.free)
+    free, fixed = np.flatnonzero(prior.free), np.flatnonzero(~prior.free)
     mean = np.tile(constant.astype(np.float64), (n, 1))
-    spread = np.zeros((n, d, d))
-    log_det = np.zeros(n)
+    spread, log_det = np.zeros((n, d, d)), np.zeros(n)
     if free.size and n:
         full = unpack(quadratic.astype(np.float64), d)
-        own = _line_precision(prior, n)[:, free]
+        own = prior.line_precision(n)[:, free]
         precision = full[:, free[:, None], free] + own[:, :, None] * np.eye(free.size)
         right = linear[:, free] + own * prior.mean[:, free]
         right = right - full[:, free[:, None], fixed] @ constant[fixed]
@@ -330,12 +328,6 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
         spread[:, free[:, None], free] = covariance
         log_det = -np.linalg.slogdet(precision)[1]
     return mean, pack(spread), log_det
-
-
-def _line_precision(prior: NormalPrior, lines: int) -> Array:
-    """Prior precision of each line and coordinate (n, d)."""
-    scale = prior.scale[:, None] if prior.scale.size else np.ones((lines, 1))
-    return scale * prior.precision
 
 
 def descend(
@@ -358,7 +350,7 @@ def descend(
     b = theirs.first[lines.indices].astype(np.float64)
     vb = theirs.second[lines.indices].astype(np.float64)
     free, centers = np.flatnonzero(prior.free), np.broadcast_to(prior.mean, mean.shape)
-    own = _line_precision(prior, len(mean))
+    own = prior.line_precision(len(mean))
     for i in range(len(mean)):
         cells = slice(lines.indptr[i], lines.indptr[i + 1])
         w, x, precision = weight[cells], b[cells][:, free], own[i, free]

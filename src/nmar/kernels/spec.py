@@ -176,6 +176,10 @@ class NormalPrior(NamedTuple):
     free: Array  # (d,) bool
     scale: Array = EMPTY_FLOAT  # (n,) what the precision of each line is multiplied by; empty: 1
 
+    def line_precision(self, lines: int) -> Array:
+        """Prior precision of each line and coordinate (lines, d)."""
+        return (self.scale[:, None] if self.scale.size else np.ones((lines, 1))) * self.precision
+
 
 class LevelCells(NamedTuple):
     """Cells of a block whose values are levels, each between two cut points of a normal value y*.
