@@ -326,7 +326,7 @@ def test_a_file_of_an_older_version_is_refused_with_the_remedy(cells, tmp_path):
     with zipfile.ZipFile(tmp_path / "old.nmar", "w") as file:
         for name, part in {**parts, "header.json": json.dumps({**header, "version": 2})}.items():
             file.writestr(name, part)
-    with pytest.raises(ValueError, match=r"old\.nmar' was written by an older nmar.*fit it again"):
+    with pytest.raises(ValueError, match=r"old\.nmar': it was written by an older nmar.*fit it again"):
         nmar.load(tmp_path / "old.nmar")
 
 

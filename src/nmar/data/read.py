@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from nmar.data.axis import Axis
 from nmar.data.build import Duplicates, check_duplicates_policy
 from nmar.data.cells import Cells
+from nmar.data.container import array_of
 from nmar.data.outside import wide as wide_matrix
 from nmar.data.structure import check_structure
 from nmar.data.tables import (
@@ -40,6 +41,7 @@ TEXTS = (".csv", ".tsv", ".txt")
 PARQUETS = (".parquet", ".pq")
 MATRICES = (".mtx", ".npz", ".h5ad")
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError)  # what zip files raise
+COMPRESSED = ("data", "indices", "indptr", "shape")
 REMEDY = "write it again, or get an undamaged copy"
 
 
@@ -186,12 +188,13 @@ def _read_matrix(file: Path, kind: str, wanted: Wanted, duplicates: Duplicates, 
 
 def _read_npz(file: Path, wanted: Wanted, duplicates: Duplicates) -> Cells:
     """A stored scipy matrix, or arrays: of ids and values, or, with a `shape`, of positions and values."""
+    where = f"path={str(file)!r}"
     with _open_npz(file) as archive:
         if "format" in archive and "data" in archive:
             return Cells.from_scipy(_npz_matrix(archive, file), duplicates)
-        names = wanted.names([name for name in archive if name != "shape"], f"path={str(file)!r}")
+        names = wanted.names([name for name in archive if name != "shape"], where)
         arrays: dict[str, NDArray[Any]] = {name: _npz_array(archive, name, file) for name in names}
-        shape = archive["shape"].tolist() if "shape" in archive else None
+        shape = _shape(_npz_array(archive, "shape", file), where) if "shape" in archive else None
     row, col, value = names[:3]
     if shape is not None:
         weights = None if wanted.weight is None else arrays[wanted.weight]
@@ -216,22 +219,30 @@ def _npz_matrix(archive: Any, file: Path) -> Any:
     """A matrix written by scipy.sparse.save_npz; compressed ones are checked before scipy reads them."""
     where, form = f"path={str(file)!r}", _npz_array(archive, "format", file)
     kind = form.item().decode("ascii", "replace") if form.shape == () and form.dtype.kind == "S" else str(form)
-    if kind in ("csr", "csc"):
-        parts = [_npz_array(archive, name, file) for name in ("data", "indices", "indptr", "shape")]
+    names = {"csr": COMPRESSED, "csc": COMPRESSED, "coo": ("data", "row", "col", "shape")}.get(kind)
+    if names is None:
+        raise ValueError(f"{where} is a sparse matrix of the kind {kind[:20]!r}; convert it to csr, csc or coo")
+    parts = [_npz_array(archive, name, file) for name in names]
+    if kind != "coo":
         return _compressed(kind, parts[:3], parts[3], where)
     try:
-        return sparse.load_npz(file)
-    except (*DAMAGED, ValueError, TypeError, KeyError, NotImplementedError, AttributeError) as error:
+        return sparse.coo_array((parts[0], (parts[1], parts[2])), shape=_shape(parts[3], where))
+    except (ValueError, TypeError) as error:
         raise ValueError(f"{where} is not a sparse matrix of scipy: {error}; {REMEDY}") from None
+
+
+def _shape(shape: Any, where: str) -> tuple[int, int]:
+    """Numbers of rows and columns that a file names."""
+    size = np.asarray(shape)
+    if size.shape != (2,) or size.dtype.kind not in "iu" or size.min() < 0:
+        raise ValueError(f"{where}: shape {size.tolist()} is not that of a matrix; {REMEDY}")
+    return int(size[0]), int(size[1])
 
 
 def _compressed(kind: str, parts: Sequence[Any], shape: Any, where: str) -> Any:
     """A csr or csc array of (data, indices, indptr) from a file."""
     data, indices, indptr = parts
-    size = np.asarray(shape)
-    if size.shape != (2,) or size.dtype.kind not in "iu" or size.min() < 0:
-        raise ValueError(f"{where}: shape {size.tolist()} is not that of a matrix; {REMEDY}")
-    rows, cols = (int(length) for length in size)
+    rows, cols = _shape(shape, where)
     lines = (rows, cols) if kind == "csr" else (cols, rows)
     check_structure(indptr, indices, data, lines, where, REMEDY)
     container = sparse.csr_array if kind == "csr" else sparse.csc_array
@@ -241,7 +252,7 @@ def _compressed(kind: str, parts: Sequence[Any], shape: Any, where: str) -> Any:
 def _open_npz(file: Path) -> Any:
     try:
         archive = np.load(file, allow_pickle=False)
-    except (ValueError, EOFError, zipfile.BadZipFile):  # numpy would say how to load it unsafely
+    except (*DAMAGED, ValueError, OSError, NotImplementedError):  # numpy would say how to load it unsafely
         archive = None
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise ValueError(
@@ -254,14 +265,9 @@ def _npz_array(archive: Any, name: str, file: Path) -> NDArray[Any]:
     if name not in archive:
         raise ValueError(f"path={str(file)!r} has no array {name!r}; {REMEDY}")
     try:
-        array: NDArray[Any] = archive[name]
-    except DAMAGED as error:
+        return array_of(archive.zip.read(f"{name}.npy"))
+    except Exception as error:  # zipfile, zlib and NumPy raise a dozen kinds
         raise ValueError(f"path={str(file)!r}: array {name!r} is damaged: {error}; {REMEDY}") from None
-    except ValueError:
-        raise ValueError(
-            f"path={str(file)!r}: array {name!r} holds Python objects, which are not read; store numbers or texts"
-        ) from None
-    return array
 
 
 def _read_h5ad(file: Path, duplicates: Duplicates, layer: str | None) -> Cells:

@@ -38,7 +38,7 @@ def check_structure(
     shape : tuple of int
         Number of lines, and length of the other axis.
     where : str
-        What the error calls the arrays, with the file.
+        What the error calls the arrays, with the file; empty where its caller says it.
     remedy : str
         What the error says to do.
     weights : array of float, optional
@@ -65,7 +65,7 @@ def check_structure(
     if not wrong and weights is not None:
         wrong = _wrong_weights(weights, indices)
     if wrong:
-        raise ValueError(f"{where}: {wrong}; {remedy}")
+        raise ValueError(f"{where}{': ' if where else ''}{wrong}; {remedy}")
 
 
 def _is_flat(array: Any, kinds: str) -> bool:
