@@ -256,15 +256,11 @@ class Kernels(Protocol):
     Every backend passes one contract against the NumPy reference. Lines, their sums and cells are arrays of the backend
     (prob/arrays.py); n-vectors and numbers are on the host. What a backend does not offer it leaves out, and a fit that
     needs it says so by name (kernels/choose.py).
-
-    Attributes
-    ----------
-    own_memory : bool
-        Whether lines and cells live in memory of the backend's own (a device); they are placed there when a run begins
-        and stay until it ends.
     """
 
     name: str
+    # Whether lines and cells live in memory of the backend's own (a device); they are placed there when a run begins
+    # and stay until it ends
     own_memory: bool
 
     def place(self, array: Array) -> Array:
