@@ -39,7 +39,7 @@ def why_page(found: WhyMissing) -> str:
         facts(_facts(found)),
         "<h2>Every mechanism on held-out cells</h2>",
         "<p>Gains over rows and columns alone, in nats for each observed cell held out; higher is better.</p>",
-        f'<div class="card scroll">{_table(found.rows)}</div>',
+        f'<div class="card scroll" tabindex="0" role="region" aria-label="mechanisms">{_table(found.rows)}</div>',
         figure_cards(_figures(found)),
         '<h2>How to read this</h2><div class="methods">',
         *(f"<div><h3>{escape(title)}</h3><p>{escape(text)}</p></div>" for title, text in NOTES),
