@@ -80,6 +80,7 @@ HOMES = {
     "Minibatch": "nmar.fit.solvers.schedule",
     "Entrywise": "nmar.fit.solvers.entrywise",
     "load": "nmar.estimators.ccpf",
+    "FileError": "nmar.data.container",
     "complete": "nmar.estimators.complete",
     "compare_groups": "nmar.estimators.contrast",
     "store_factors": "nmar.estimators.annotate",

@@ -20,7 +20,7 @@ from nmar.data import build
 from nmar.data.axis import Axis
 from nmar.data.compact import compact
 from nmar.data.compressed import index_dtype
-from nmar.data.manifest import pack_axis, unpack_axis
+from nmar.data.manifest import pack_axis, read_axis
 from nmar.data.storage import Storage, as_array, filesystem, is_remote, version_of
 from nmar.data.tables import Wanted, arrow_array, coded, parquet_library
 
@@ -179,7 +179,7 @@ def join_axes(pieces: Sequence[Piece], storage: Storage, kind: str) -> Axis:
     """The ids of all pieces, sorted."""
     held: list[Array] = []
     for piece in pieces:
-        held.append(unpack_axis(storage.read(piece.name(kind))).ids)
+        held.append(read_axis(storage, piece.name(kind)).ids)
         if sum(map(len, held)) > 4 * PIECE:
             held = [_distinct(held)]
     return Axis.from_values(_distinct(held))[0]
@@ -197,8 +197,8 @@ def place(piece: Piece, storage: Storage, rows: Axis, cols: Axis) -> tuple[Array
 
     Leaves the places of its ids and the number of cells of each, rows then columns.
     """
-    row_map = rows.positions(unpack_axis(storage.read(piece.name("rows"))).ids)
-    col_map = cols.positions(unpack_axis(storage.read(piece.name("cols"))).ids)
+    row_map = rows.positions(read_axis(storage, piece.name("rows")).ids)
+    col_map = cols.positions(read_axis(storage, piece.name("cols")).ids)
     storage.write(piece.name("rowmap"), row_map)
     columns = as_array(storage.read(piece.name("col")), np.int32)
     storage.write(piece.name("placed"), col_map.astype(index_dtype(len(cols)))[columns])

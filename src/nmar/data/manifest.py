@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from nmar.data.axis import Axis
 from nmar.data.compressed import index_dtype
+from nmar.data.container import Parts, blamed
 from nmar.data.storage import Storage, as_array
 
 NAME = "manifest.json"
@@ -215,8 +216,8 @@ def pack_axis(axis: Axis) -> bytes:
     return buffer.getvalue()
 
 
-def unpack_axis(data: bytes | bytearray) -> Axis:
-    """The inverse of :func:`pack_axis`."""
-    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-        arrays: dict[str, NDArray[Any]] = {name: archive[name] for name in archive.files}
-    return Axis.from_arrays(arrays)
+def read_axis(files: Storage | CheckedFiles, name: str) -> Axis:
+    """The ids in a file of a folder, as :func:`pack_axis` made it."""
+    with blamed(files.path(name), "ids"):
+        parts = Parts(io.BytesIO(files.read(name)))
+        return Axis.from_arrays({part.removesuffix(".npy"): parts.array(part) for part in parts.names})

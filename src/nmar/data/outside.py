@@ -171,6 +171,15 @@ def _axis(ids: Any, what: str) -> Axis:
         raise ValueError(f"{what}: {error}") from None
 
 
+def as_frame(columns: Any, doing: str) -> Any:
+    """A pandas frame of columns by name, or of one dict for each line."""
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError(f"{doing} needs pandas: pip install pandas") from None
+    return pandas.DataFrame(columns)
+
+
 def rebuilt(X: Any, numbers: NDArray[np.float64], changed: NDArray[np.bool_], index: str | None = None) -> Any:
     """A copy of a table, an array or AnnData, with the columns of ``numbers`` that have a changed cell."""
     kind = library(X)

@@ -34,7 +34,7 @@ def filesystem(path: str, options: tuple[tuple[str, Any], ...] = ()) -> Any:
     try:
         import fsspec
     except ImportError:
-        raise ImportError(f"path={path!r} needs fsspec: pip install 'nmar[dataset]'") from None
+        raise ImportError(f"path={path!r} needs fsspec: pip install fsspec") from None
     return fsspec.filesystem(path.split("://", 1)[0], **dict(options))
 
 

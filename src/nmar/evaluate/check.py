@@ -16,6 +16,7 @@ from scipy.stats import kstest
 from nmar.arrays import Array
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
+from nmar.data.outside import as_frame
 from nmar.data.split import refuse_overlap
 from nmar.evaluate.clustered import LEAST_LINES
 from nmar.evaluate.curves import posterior_of
@@ -102,10 +103,8 @@ class Check:
 
     def frame(self) -> pandas.DataFrame:
         """One line for each quantity."""
-        import pandas
-
         names = tuple(Finding.__dataclass_fields__)
-        return pandas.DataFrame([{name: getattr(one, name) for name in names} for one in self.findings])
+        return as_frame([{name: getattr(one, name) for name in names} for one in self.findings], "frame()")
 
     def text(self) -> str:
         """The findings and the verdict."""

@@ -67,12 +67,13 @@ class Verdict(str):
         One per data model.
     helps : bool
         Whether it helps with the best data model.
-    recommended, line : str
-        Model to use with the best data model, and the Python that fits it.
+    data, recommended, line : str
+        Best data model, model to use with it, and the Python that fits it.
     """
 
     findings: tuple[Finding, ...]
     helps: bool
+    data: str
     recommended: str
     line: str
 
@@ -82,7 +83,8 @@ class Verdict(str):
         several = len(findings) > 1
         found = cls("\n".join(f"{one.data}: {one}" if several else str(one) for one in findings))
         found.findings, chosen = findings, findings[best]
-        found.helps, found.recommended, found.line = chosen.helps, chosen.recommended, chosen.line
+        found.helps, found.data = chosen.helps, chosen.data
+        found.recommended, found.line = chosen.recommended, chosen.line
         return found
 
     def __call__(self) -> Verdict:

@@ -18,6 +18,7 @@ import numpy as np
 
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
+from nmar.data.container import FileError, blamed
 from nmar.data.dataset import Dataset
 from nmar.fit.loop.remember import BatchSums
 from nmar.fit.loop.run import Memory, Progress, Trace
@@ -25,6 +26,7 @@ from nmar.fit.options import Options
 from nmar.models.scaling import LineSums
 from nmar.models.settings import Regressor
 from nmar.posterior.learned_estimator import to_bytes, untrusted_types
+from nmar.posterior.schema import check_shapes
 from nmar.posterior.store import load, register, save
 
 log = logging.getLogger("nmar")
@@ -74,8 +76,8 @@ class Checkpoint:
         """The newest good checkpoint, or None; a damaged one is named in the log, one of another fit is an error."""
         for path in self.files():
             try:
-                fingerprint, progress = load(path, FORMAT, self.trusted)
-            except Exception as error:
+                fingerprint, progress = read_run(path, self.trusted)
+            except (FileError, OSError) as error:
                 log.warning("checkpoint %s refused, it cannot be read: %s", path, error)
                 continue
             if fingerprint != self.fingerprint:
@@ -93,6 +95,17 @@ class Checkpoint:
     def start(self) -> Progress | None:
         """What to go on from; files of an earlier fit stay until this one has one of its own."""
         return self.read() if self.resume else None
+
+
+def read_run(path: Path, trusted: tuple[str, ...]) -> tuple[str, Progress]:
+    """The fingerprint and the run of a file, whose parts fit each other."""
+    record = load(path, FORMAT, trusted)
+    with blamed(str(path), ""):
+        if not (isinstance(record, tuple) and len(record) == 2 and isinstance(record[1], Progress)):
+            raise ValueError("it holds no run")
+        found = record[1].state.sides
+        check_shapes(record[1].state, (len(found[0].pattern.activity.alpha), len(found[1].pattern.activity.alpha)))
+    return str(record[0]), record[1]
 
 
 # Settings with arrays or objects, which have digests of their own; how long a fit runs, and where.

@@ -49,10 +49,12 @@ def _number_or_auto(number: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _bounds(text: str) -> Any:
-    return text if text == "auto" else tuple(float(part) for part in text.split(","))
+    if text in ("auto", "none"):
+        return text
+    return tuple(float(part) for part in text.split(","))
 
 
-_bounds.__name__ = "auto, or low,high[,step],"  # argparse names it where a text is refused
+_bounds.__name__ = "auto, none or low,high[,step],"  # argparse names it where a text is refused
 
 
 def _tail(text: str) -> Any:
@@ -251,7 +253,7 @@ PARAMETERS: dict[str, Parameter] = {
             'to the levels. "auto" takes range and levels of ratings from the training values. None means no bounds. '
             "Densities and the fit remain those of a continuous value.",
             read=_bounds,
-            usual="none",
+            usual="auto on the command line",
         ),
         Parameter(
             "warm_start",

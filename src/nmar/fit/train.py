@@ -37,6 +37,7 @@ from nmar.models.settings import PatternOnly
 from nmar.posterior.places import held_out_score
 from nmar.posterior.posterior import Posterior
 from nmar.prob.linkage import linkage
+from nmar.prob.tree import alike
 
 log = logging.getLogger("nmar")
 
@@ -143,6 +144,9 @@ def _start(job: Job) -> Start:
     if progress is not None:
         job = replace(job, options=replace(job.options.settled(**dict(progress.settings)), random_state=progress.seed))
         problem = first_problem(job)
+        held, new = (tuple((s.pattern.bare(), s.data) for s in one.state.sides) for one in (progress, problem))
+        if not alike(held, new):
+            raise ValueError("the checkpoint has other lines than a fit of these cells; give another folder")
         return Start(job, problem.law, problem.observed, progress, as_asked(job, problem.law, problem.observed))
     job, choices, settings = _settled(job)
     problem, state = first_state(job)

@@ -13,9 +13,14 @@ from nmar.evaluate import curves
 from nmar.evaluate.groups import GroupTest
 from nmar.evaluate.missingness import MissingnessTest, missingness_test
 from nmar.evaluate.sensitivity import Sensitivity
+from nmar.posterior.mechanism import learned_mechanism
 from nmar.report import figures
 
-__all__ = ["activity", "calibration", "heteroscedasticity", "linkage", "sensitivity", "trace", "volcano"]
+__all__ = ["activity", "calibration", "detection", "heteroscedasticity", "linkage", "sensitivity", "trace", "volcano"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def linkage(model: Any, ax: Any = None, by: str = "count") -> Any:
@@ -108,6 +113,33 @@ def calibration(model: Any, cells: Any, ax: Any = None, random_state: Any = 0) -
     'nominal level of the interval, %'
     """
     return figures.calibration([("model", curves.calibration(model, as_cells(cells), random_state))], ax)
+
+
+def detection(model: Any, ax: Any = None) -> Any:
+    """P(observed | value) of a model with ``mechanism="value"``, with a 90 % band.
+
+    Parameters
+    ----------
+    model : CCPF
+        Fitted model.
+    ax : matplotlib.axes.Axes or None, default=None
+        Axes to draw on. None: new ones.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> import nmar
+    >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+    >>> model = nmar.CCPF(nmar.Effects("rows"), mechanism="value", max_iter=5, random_state=0).fit(cells)
+    >>> nmar.plot.detection(model).get_ylabel()
+    'P(observed | value)'
+    """
+    known = curves.posterior_of(model)
+    return figures.detection(learned_mechanism(known), curves.value_range(known), ax)
 
 
 def trace(model: Any, ax: Any = None) -> Any:

@@ -26,7 +26,7 @@ def _pooch() -> Any:
     try:
         import pooch
     except ImportError:
-        raise ImportError("downloading and checking data sets needs pooch: pip install 'nmar[datasets]'") from None
+        raise ImportError("downloading and checking data sets needs pooch: pip install pooch") from None
     return pooch
 
 
