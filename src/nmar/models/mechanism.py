@@ -476,8 +476,8 @@ def _by_values(block: Exposed, part: _Missing, slope: float) -> float:
     moves = by_line[0] / np.maximum(by_line[1], 1e-12)
     cross = found.rate + slope * (mixed - moves[cells.line] * found.information)
     c = cells.sums(cross, block.their_first)
-    square = pack(np.einsum("nd,ne->nde", c, c))
-    return float(np.sum(block.second * square) - np.sum(np.einsum("nd,nd->n", c, block.first) ** 2))
+    square = pack(np.einsum("ik,il->ikl", c, c))
+    return float(np.sum(block.second * square) - np.sum(np.einsum("ik,ik->i", c, block.first) ** 2))
 
 
 def _add_missing(part: _Missing, lines: slice, made: Scores) -> None:
