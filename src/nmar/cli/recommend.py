@@ -23,11 +23,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--n", type=int, default=10, help="columns per row (10)")
     parser.add_argument(
         "--by",
-        choices=("value", "observed", "expected"),
+        choices=("value", "observed", "expected", "regression"),
         default="value",
-        help="E[value], P(observed), or their product",
+        help="E[value], P(observed), their product, or P(observed) with a regression on what the row has",
     )
     parser.add_argument("--seen", metavar="FILE", help="cells to leave out (those kept by fit --keep-seen)")
+    parser.add_argument("--candidates", nargs="+", metavar="ID", help="columns that may be listed (all)")
     parser.add_argument("-o", "--output", metavar="FILE", help="csv, tsv or parquet instead of the screen")
     parser.add_argument("--json", action="store_true", help="a JSON list of objects on standard output")
     table(parser)
@@ -44,7 +45,8 @@ def run(args: argparse.Namespace) -> int:
     ids = cast_ids(args.rows, known.rows)
     seen = read_known(args.seen, args, known.rows, known.cols, args.sql) if args.seen else None
     has_seen = seen is not None or model.training_cells_ is not None
-    cols, score = model.recommend(ids, args.n, has_seen, args.by, seen)
+    among = None if args.candidates is None else cast_ids(args.candidates, known.cols)
+    cols, score = model.recommend(ids, args.n, has_seen, args.by, seen, candidates=among)
     kept = np.isfinite(score).ravel()  # where a row has no more columns to offer there is none
     table = {"row": np.repeat(ids, cols.shape[1])[kept], "col": cols.ravel()[kept], "score": score.ravel()[kept]}
     if args.json:

@@ -93,12 +93,15 @@ class Bilinear(DataModel):
         Number of leading coordinates that are latent factors on both sides, which need a random start.
     steps : int, default=2
         Number of steps of conjugate gradients that update a diagonal line. More of them hardly save sweeps.
+    center : float or None, default=None
+        Value that predictions are shrunk to. None: the mean of the values.
     """
 
     axes: tuple[Coordinates, Coordinates]
     covariance: str = "full"
     rank: int = 0
     steps: int = 2
+    center: float | None = None
 
     @property
     def diagonal(self) -> bool:
