@@ -21,9 +21,11 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names are i
     from nmar.estimators.ccpf import CCPF as CCPF
     from nmar.estimators.ccpf import load as load
     from nmar.estimators.complete import complete as complete
+    from nmar.estimators.contrast import compare_groups as compare_groups
     from nmar.evaluate import metrics as metrics
     from nmar.evaluate.check import check as check
     from nmar.evaluate.compare import compare as compare
+    from nmar.evaluate.groups import group_test as group_test
     from nmar.evaluate.missingness import missingness_test as missingness_test
     from nmar.evaluate.pooling import pool as pool
     from nmar.evaluate.why import why_missing as why_missing
@@ -78,12 +80,15 @@ HOMES = {
     "Minibatch": "nmar.fit.solvers.schedule",
     "Entrywise": "nmar.fit.solvers.entrywise",
     "load": "nmar.estimators.ccpf",
+    "FileError": "nmar.data.container",
     "complete": "nmar.estimators.complete",
+    "compare_groups": "nmar.estimators.contrast",
     "store_factors": "nmar.estimators.annotate",
     "to_arviz": "nmar.estimators.annotate",
     "register": "nmar.fit.checkpoint",  # by then all records of the library are registered themselves
     "check": "nmar.evaluate.check",
     "compare": "nmar.evaluate.compare",
+    "group_test": "nmar.evaluate.groups",
     "missingness_test": "nmar.evaluate.missingness",
     "pool": "nmar.evaluate.pooling",
     "why_missing": "nmar.evaluate.why",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -228,9 +229,14 @@ def test_simulate_and_convert(tmp_path: Path) -> None:
 
 
 def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
+    from nmar.kernels.numba.base import KernelCache
+
     assert main(["doctor"]) == 0
     shown = capsys.readouterr().out
     assert "kernel check  ok" in shown and "numba" in shown
+    folder, count = re.search(r"kernel cache  (.*) \((\d+) compiled functions", shown).groups()  # type: ignore[union-attr]
+    files = list(Path(folder).glob("*.nbi"))
+    assert int(count) == sum(KernelCache.stamp[:16] in file.name for file in files) > 20
 
 
 NAMES = ["factorization:3", "factorization:4:diagonal", "poisson-factorization:5", "mixture:3:rows"]
@@ -321,3 +327,22 @@ def test_help_is_light() -> None:
     code = f"import sys; from nmar.cli.main import main; main(['--help']); {found}"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.splitlines()[-1] == "[]"
+
+
+def test_lists_of_all_rows_with_names(files: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    import pyarrow.parquet
+
+    (files / "films.csv").write_text("film,title,year\n3,Alien,1979\n5,Brazil,1985\n")
+    seen = ["--seen", str(files / "train.csv"), *COLUMNS]
+    names = ["--labels", str(files / "films.csv")]
+    target = str(files / "lists.parquet")
+    assert main(["recommend", model, "--n", "30", "-o", target, *names, *seen]) == 0
+    table = pyarrow.parquet.read_table(target).to_pydict()
+    assert list(table) == ["row", "rank", "col", "label", "score"]
+    assert set(table["row"]) == set(nmar.load(model).posterior_.rows.ids.tolist())
+    titles = {3: "Alien", 5: "Brazil"}
+    assert [str(titles.get(col, col)) for col in table["col"]] == table["label"]
+    assert main(["recommend", model, "--rows", "u001", *names]) == 0
+    assert capsys.readouterr().out.startswith("row\tcol\tlabel\tscore\nu001\t")
+    assert main(["recommend", model]) == 2
+    assert "name a file with --output, or rows with --rows" in capsys.readouterr().err

@@ -17,7 +17,7 @@ def all_compiled():
         importlib.import_module(each.name) for each in pkgutil.iter_modules(kernels.__path__, "nmar.kernels.numba.")
     ]
     found = [value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)]
-    return [*found, *(expect_loop(None, 0, thinned) for thinned in (False, True))]
+    return [*found, expect_loop(None, 0)]
 
 
 def test_every_kernel_is_kept_under_the_stamp_of_all_sources(monkeypatch):

@@ -44,6 +44,8 @@ def test_imputation():
     assert names["turn"] < 0.0 and np.all(np.diff(names["result"].estimate) > 0.0)
     assert names["low"].min() >= 1.0 and names["high"].max() <= 5.0
     assert names["checked"].verdict
+    assert names["pooled"].frame().index.tolist() == ["level", "third", "fourth"] and names["joint"].p_value < 1e-6
+    assert names["p_values"].shape == (3, 3)
 
 
 def test_predictions_and_cross_validation():

@@ -46,7 +46,7 @@ def test_relative_links_lead_somewhere(page):
 
 
 def test_links_are_found():
-    assert {"docs/images/movielens.png", "docs/theory.md", "CHANGELOG.md"} <= set(links(ROOT / "README.md"))
+    assert {"docs/images/choices.png", "docs/theory.md", "CHANGELOG.md"} <= set(links(ROOT / "README.md"))
 
 
 def test_every_public_name_is_in_the_reference():

@@ -223,3 +223,33 @@ def test_settings_of_ones_own_may_say_how_they_are_kept(cells, tmp_path, monkeyp
     nmar.register(Own)
     nmar.CCPF(Own({"a": 1}), "linear", **OPTIONS).fit(cells).save(tmp_path / "m")
     assert nmar.load(tmp_path / "m").data == Own(("a",), 2)
+
+
+TITLES = {0: "Alien", 1: "Brazil", 2: "Casablanca"}
+
+
+def test_lists_and_factors_have_names(cells, model):
+    ids, scores = model.recommend(["u0", "u1"], n=15, exclude_seen=False)
+    titles, same = model.recommend(["u0", "u1"], n=15, exclude_seen=False, labels=TITLES)
+    np.testing.assert_array_equal(scores, same)
+    assert titles.tolist() == [[TITLES.get(one, str(one)) for one in row] for row in ids.tolist()]
+    like, named = (model.similar([0], n=14, labels=labels)[0] for labels in (None, pandas.Series(TITLES)))
+    assert named.tolist() == [[TITLES.get(one, str(one)) for one in like[0].tolist()]]
+    frame = model.col_factors_.frame(labels=pandas.DataFrame({"film": [0, 1], "title": ["Alien", "Brazil"]}))
+    assert frame["label"].tolist() == ["Alien", "Brazil", *map(str, range(2, 15))]
+    assert {"Alien", "Brazil"} <= {name for name, _ in model.col_factors_.top(15, labels=TITLES)["factor 1"]}
+    with pytest.raises(ValueError, match="none of the ids has a label; ids are like 0, and labels are those of ids"):
+        model.col_factors_.frame(labels={"0": "Alien"})
+    with pytest.raises(TypeError, match="labels is a list; pass a dict"):
+        model.recommend(["u0"], labels=["Alien"])
+
+
+def test_lists_as_a_frame(model):
+    frame = model.recommend_frame(["u1", "u0"], n=2, labels=TITLES)
+    assert frame.columns.tolist() == ["row", "rank", "col", "label", "score"]
+    assert frame["row"].tolist() == ["u1", "u1", "u0", "u0"] and frame["rank"].tolist() == [1, 2, 1, 2]
+    ids, scores = model.recommend(["u1", "u0"], n=2)
+    assert frame["col"].tolist() == ids.ravel().tolist() and frame["score"].tolist() == scores.ravel().tolist()
+    everybody = model.recommend_frame(n=1)
+    assert everybody["row"].tolist() == model.posterior_.rows.ids.tolist() and "label" not in everybody
+    np.testing.assert_array_equal(model.recommend(n=1)[0].ravel(), everybody["col"])

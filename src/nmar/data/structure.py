@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from nmar.data.compact import all_finite
 
+FEW_LINES = 1 << 24  # rows or columns of a matrix in a file with few entries, at most: each line takes memory
+
 
 def check_structure(
     indptr: Any,
@@ -38,7 +40,7 @@ def check_structure(
     shape : tuple of int
         Number of lines, and length of the other axis.
     where : str
-        What the error calls the arrays, with the file.
+        What the error calls the arrays, with the file; empty where its caller says it.
     remedy : str
         What the error says to do.
     weights : array of float, optional
@@ -65,7 +67,7 @@ def check_structure(
     if not wrong and weights is not None:
         wrong = _wrong_weights(weights, indices)
     if wrong:
-        raise ValueError(f"{where}: {wrong}; {remedy}")
+        raise ValueError(f"{where}{': ' if where else ''}{wrong}; {remedy}")
 
 
 def _is_flat(array: Any, kinds: str) -> bool:

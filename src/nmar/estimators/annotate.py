@@ -103,7 +103,7 @@ def to_arviz(model: CCPF, cells: Any = None, draws: int = 200, seed: Any = None,
         import arviz
         from xarray import Dataset
     except ImportError:
-        raise ImportError("nmar.to_arviz needs ArviZ; pip install 'nmar[arviz]'") from None
+        raise ImportError("nmar.to_arviz needs ArviZ; pip install arviz") from None
     check_count("draws", draws, 1)
     check_seed("seed", seed)
     known, asked = model._fitted(), _cells_of(model, cells)

@@ -245,5 +245,4 @@ def load(path: str | os.PathLike[str], trusted: Sequence[str] = ()) -> CCPF:
     """
     if isinstance(trusted, str):
         raise ValueError(f"trusted={trusted!r}; give a list of names, [{trusted!r}]")
-    record = load_record(path, trusted=trusted)
-    return restore(CCPF(**dict(record[2])), record, path)
+    return restore(CCPF, load_record(path, trusted=trusted), path)

@@ -31,6 +31,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def rmse(value: ArrayLike, mean: ArrayLike, weight: ArrayLike | None = None) -> float:
     """Root mean squared error.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from nmar.arrays import Array
 from nmar.data.cells import Cells
+from nmar.data.outside import as_frame
 from nmar.evaluate.gains import Judges
 from nmar.evaluate.imputed import Imputations, Statistic
 from nmar.evaluate.notes import ERROR
@@ -58,8 +59,6 @@ class Sensitivity:
 
     def frame(self) -> pandas.DataFrame:
         """One line for each shift (and statistic)."""
-        import pandas
-
         flat = self.estimate.reshape(len(self.delta), -1)
         names = ["estimate"] if flat.shape[1] == 1 else [f"estimate {k}" for k in range(flat.shape[1])]
         columns = {"delta": self.delta, "shift": self.delta * self.step}
@@ -68,7 +67,7 @@ class Sensitivity:
             if values is not None:
                 part = values.reshape(len(self.delta), -1)
                 columns |= {name.replace("estimate", end): part[:, k] for k, name in enumerate(names)}
-        return pandas.DataFrame(columns)
+        return as_frame(columns, "frame()")
 
     def tipping_point(self, value: float = 0.0) -> float | None:
         """The shift of least size at which an end of the interval (or else the estimate) passes ``value``.
@@ -157,10 +156,8 @@ class BendSensitivity:
 
     def frame(self) -> pandas.DataFrame:
         """One line for each bend."""
-        import pandas
-
         names = ("log_likelihood", "gain", "gain_se", "rmse", "mean", "sd")
-        return pandas.DataFrame({self.name: self.bend} | {name: getattr(self, name) for name in names})
+        return as_frame({self.name: self.bend} | {name: getattr(self, name) for name in names}, "frame()")
 
     def text(self) -> str:
         """The result in words."""

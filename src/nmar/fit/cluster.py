@@ -287,7 +287,7 @@ def default_client() -> Any:
     try:
         from distributed import get_client
     except ImportError:
-        raise ImportError("executor='dask' needs Dask: pip install 'nmar[cluster]'") from None
+        raise ImportError("executor='dask' needs Dask: pip install dask distributed pyarrow") from None
     try:
         return get_client()
     except ValueError:

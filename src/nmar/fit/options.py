@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
 from nmar.fit.loop.stop import StopRule
 from nmar.fit.names import data_named, linkage_named
@@ -77,13 +78,6 @@ class Options:
     """Settings of a fit, checked and completed when they are made.
 
     They are those of :class:`nmar.CCPF` that concern the fit, described in ``fit/parameters.py``, and where it runs.
-
-    Attributes
-    ----------
-    memory : int, str or None
-        Bytes that a fit of cells on disk may need.
-    executor : Executor or None
-        Where block tasks run. None: in threads of this process.
     """
 
     data: Settings = USUAL["data"]
@@ -108,8 +102,8 @@ class Options:
     propensity: Any = USUAL["propensity"]
     bounds: Any = USUAL["bounds"]
     pattern: Pattern | None = USUAL["pattern"]
-    memory: Any = None
-    executor: Any = None
+    memory: Any = None  # bytes that a fit of cells on disk may need
+    executor: Any = None  # Where block tasks run. None: in threads of this process.
 
     def _complete(self) -> None:
         """Put what is left open, or named by a text, in place."""
@@ -339,6 +333,12 @@ class Options:
                 f"shape={self.pattern.shape!r} of the pattern and prior='paper', which takes the shape from the"
                 " density, contradict each other; leave one of them out"
             )
+
+    def build(self, cells: Cells) -> DataModel:
+        """The data model; the entrywise solver's compiled visits have a normal prior."""
+        data = self.data.build(cells)
+        normal = isinstance(self.method, Entrywise) and isinstance(data, Bilinear)
+        return replace(data, student=False) if normal else data  # type: ignore[type-var]
 
     @property
     def open_rank(self) -> bool:

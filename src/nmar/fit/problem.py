@@ -108,39 +108,17 @@ def check_linked(data: DataModel, linkage: str, control: bool = False) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What a fit starts with beside its cells and its two models.
+    """What a fit starts with beside its cells and its two models."""
 
-    Attributes
-    ----------
-    control : bool
-        Whether one rate stands for all cells.
-    hidden : Cells or None
-        Cells that are neither observed nor missing.
-    seed : int, Generator, SeedSequence or None
-        Seed of the two streams of random numbers.
-    dtype : type
-        Storage of the factors.
-    lead : int or None
-        Axis that leads. None: the longer one.
-    target : {"observed", "all"}
-        Cells that predictions are about.
-    bounds : tuple, "auto" or None
-        Range of the values.
-    noise : Noise or None
-        Noise by row and column. None: one dispersion.
-    levels : LevelSettings or None
-        Settings of values that are levels.
-    """
-
-    control: bool = False
-    hidden: Cells | None = None
-    seed: Any = 0
-    dtype: Any = np.float64
-    lead: int | None = None
-    target: str = "observed"
-    bounds: Bounds = None
-    noise: Noise | None = None
-    levels: LevelSettings | None = None
+    control: bool = False  # whether one rate stands for all cells
+    hidden: Cells | None = None  # cells that are neither observed nor missing
+    seed: Any = 0  # seed of the two streams of random numbers
+    dtype: Any = np.float64  # storage of the factors
+    lead: int | None = None  # Axis that leads. None: the longer one.
+    target: str = "observed"  # cells that predictions are about
+    bounds: Bounds = None  # range of the values
+    noise: Noise | None = None  # Noise by row and column. None: one dispersion.
+    levels: LevelSettings | None = None  # settings of values that are levels
 
 
 def begin(cells: Cells, data: DataModel, linkage: Linkage, pattern: Pattern, **how: Any) -> Problem:

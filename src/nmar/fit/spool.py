@@ -37,15 +37,9 @@ def _padding(size: int) -> bytes:
 
 @dataclass
 class Spool:
-    """A folder of such files, that of one run; only the newest ones stay.
+    """A folder of such files, that of one run; only the newest ones stay."""
 
-    Parameters
-    ----------
-    storage : Storage
-        A folder that this process can write to and every worker can read.
-    """
-
-    storage: Storage
+    storage: Storage  # A folder that this process can write to and every worker can read
     token: str = field(default_factory=lambda: secrets.token_hex(6) + "0")
     count: int = 0
     names: list[str] = field(default_factory=list)

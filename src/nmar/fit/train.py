@@ -39,6 +39,7 @@ from nmar.models.settings import PatternOnly
 from nmar.posterior.places import held_out_score
 from nmar.posterior.posterior import Posterior
 from nmar.prob.linkage import linkage
+from nmar.prob.tree import alike
 
 log = logging.getLogger("nmar")
 
@@ -48,30 +49,14 @@ AUTO = ("ignorable", "linear", "exponential", "geometric", "free")
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """What the main run goes from.
+    """What the main run goes from."""
 
-    Attributes
-    ----------
-    job : Job
-        Fit with everything around it.
-    law : Law
-        Settings of the model.
-    observed : Observed
-        What sweeps read.
-    progress : Progress
-        The first state, or a checkpoint.
-    how : How
-        What a sweep is, and when to stop.
-    choices : tuple of Choice
-        What was tried for settings left open.
-    """
-
-    job: Job
-    law: Law
-    observed: Observed
-    progress: Progress
-    how: How
-    choices: tuple[Choice, ...] = ()
+    job: Job  # fit with everything around it
+    law: Law  # settings of the model
+    observed: Observed  # what sweeps read
+    progress: Progress  # the first state, or a checkpoint
+    how: How  # what a sweep is, and when to stop
+    choices: tuple[Choice, ...] = ()  # what was tried for settings left open
 
 
 def train(
@@ -164,6 +149,9 @@ def _start(job: Job) -> Start:
     if progress is not None:
         job = replace(job, options=replace(job.options.settled(**dict(progress.settings)), random_state=progress.seed))
         problem = first_problem(job)
+        held, new = (tuple((s.pattern.bare(), s.data) for s in one.state.sides) for one in (progress, problem))
+        if not alike(held, new):
+            raise ValueError("the checkpoint has other lines than a fit of these cells; give another folder")
         return Start(job, problem.law, problem.observed, progress, as_asked(job, problem.law, problem.observed))
     job, choices, settings = _settled(job)
     problem, state = first_state(job)

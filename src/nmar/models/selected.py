@@ -29,24 +29,12 @@ LOG_SHARE = np.log((WIDTH[:, None] * SHARE).ravel())
 
 @dataclass(frozen=True, eq=False)
 class Selected:
-    """A normal or Student value of cells of one component, given that it was seen or that it was missed.
+    """A normal or Student value of cells of one component, given that it was seen or that it was missed."""
 
-    Attributes
-    ----------
-    value : NormalPredictive
-        The value of any cell.
-    log_rate : array of shape (cells,)
-        a0 + α_i + β_j.
-    slope : float
-        Γ.
-    missed : bool
-        Given that it is missing; else that it is observed.
-    """
-
-    value: NormalPredictive
-    log_rate: Array
-    slope: float
-    missed: bool
+    value: NormalPredictive  # the value of any cell
+    log_rate: Array  # (cells,) a0 + α_i + β_j
+    slope: float  # Γ
+    missed: bool  # given that it is missing; else that it is observed
 
     def _log_chance(self, y: Array) -> Array:
         """log P(what happened | y) of cells (cells, …)."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from nmar.data.outside import as_frame
 from nmar.posterior.posterior import Posterior
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +38,7 @@ class LearnedMechanism:
     value_sd: float = 0.0
     known: Posterior | None = None
 
-    def curve(self, y: ArrayLike, level: float = 0.9) -> pd.DataFrame:
+    def curve(self, y: ArrayLike, level: float = 0.9) -> pandas.DataFrame:
         """P(observed | y) in a row and column of average detection.
 
         Parameters
@@ -61,7 +65,7 @@ class LearnedMechanism:
             rate = rate + np.log(weights[0] @ weights[1])
         spread = float(ndtri(0.5 + level / 2)) * mechanism.errors_at(at)
         chance = [-np.expm1(-np.exp(rate + sign * spread)) for sign in (0, -1, 1)]
-        return pd.DataFrame({"value": values, "observed": chance[0], "low": chance[1], "high": chance[2]})
+        return as_frame({"value": values, "observed": chance[0], "low": chance[1], "high": chance[2]}, "curve()")
 
 
 def learned_mechanism(known: Posterior) -> LearnedMechanism:

@@ -23,26 +23,14 @@ FEWEST = 0.02  # of E[L], the least information that a missing cell has
 
 
 class Missing(NamedTuple):
-    """Cells whose value was not seen.
+    """Cells whose value was not seen."""
 
-    Attributes
-    ----------
-    log_probability : ndarray
-        log P(missing).
-    x, square : ndarray
-        E[x] and E[x²] of x = (y − m)/τ, given that it is missing.
-    rate, information : ndarray
-        E[L], and E[L] − Var[L].
-    rate_x, information_x, information_xx : ndarray
-        E[Lx], E[Lx] − Cov(L, Lx), and E[Lx²] − Var[Lx].
-    """
-
-    log_probability: Array
-    x: Array
+    log_probability: Array  # log P(missing)
+    x: Array  # E[x] and E[x²] of x = (y − m)/τ, given that it is missing
     square: Array
-    rate: Array
+    rate: Array  # E[L], and E[L] − Var[L]
     information: Array
-    rate_x: Array
+    rate_x: Array  # E[Lx], E[Lx] − Cov(L, Lx), and E[Lx²] − Var[Lx]
     information_x: Array
     information_xx: Array
 
@@ -95,18 +83,10 @@ def _product_log(log_z: Array) -> Array:
 
 
 class Seen(NamedTuple):
-    """Cells whose value was seen.
+    """Cells whose value was seen."""
 
-    Attributes
-    ----------
-    log_probability : ndarray
-        log P(observed | y).
-    score, information : ndarray
-        Its derivative in η, and its second derivative with the sign changed.
-    """
-
-    log_probability: Array
-    score: Array
+    log_probability: Array  # log P(observed | y)
+    score: Array  # its derivative in η, and its second derivative with the sign changed
     information: Array
 
 

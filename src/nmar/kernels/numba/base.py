@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numba as nb
@@ -56,6 +57,15 @@ class KernelCache(FunctionCache):
         base, locator = self._impl.filename_base, self._impl.locator
         name = f"{base}.{self.stamp[:16]}"
         self._cache_file = KernelFiles(self._cache_path, name, locator.get_source_stamp())
+
+
+def kept_code() -> tuple[Path, int] | None:
+    """Folder of the compiled functions, and how many of the present kernels are there; None where nothing is kept."""
+    try:
+        folder = Path(KernelCache(_compiler)._cache_path)  # as for any function of this folder
+    except RuntimeError:
+        return None
+    return folder, len(list(folder.glob(f"*.{KernelCache.stamp[:16]}.nbi")))
 
 
 def _compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
