@@ -6,7 +6,7 @@ rows without a relevant held-out cell are left out of the mean.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,8 +14,7 @@ from scipy.stats import rankdata
 
 from nmar.arrays import Array
 from nmar.data.cells import Cells
-from nmar.fit.target import given_probability, inverse_weights
-from nmar.models.arguments import check_count
+from nmar.evaluate.lists import discount, judged
 
 __all__ = [
     "auc",
@@ -183,7 +182,7 @@ def recall(
     >>> round(nmar.metrics.recall([[2, 0], [1, 0]], [0, 1], test, k=2, propensity=[0.5, 0.1, 0.1]), 3)
     0.583
     """
-    found = _judged(listed, rows, test, k, at_least, propensity)
+    found = judged(listed, rows, test, k, at_least, propensity)
     return float((found.gains.sum(axis=1) / found.total).mean())
 
 
@@ -222,8 +221,8 @@ def ndcg(
     >>> round(nmar.metrics.ndcg([[2, 0], [1, 0]], [0, 1], test, k=2), 4)
     0.8066
     """
-    found = _judged(listed, rows, test, k, at_least, propensity)
-    return float((found.gains @ _discount(found.gains.shape[1]) / found.best).mean())
+    found = judged(listed, rows, test, k, at_least, propensity)
+    return float((found.gains @ discount(found.gains.shape[1]) / found.best).mean())
 
 
 def average_precision(
@@ -248,7 +247,7 @@ def average_precision(
     >>> nmar.metrics.average_precision([[0, 2], [1, 0]], [0, 1], test, k=2)
     0.625
     """
-    found = _judged(listed, rows, test, k, at_least)
+    found = judged(listed, rows, test, k, at_least)
     precision = np.cumsum(found.gains, axis=1) / np.arange(1, found.gains.shape[1] + 1)
     return float(((precision * found.gains).sum(axis=1) / np.minimum(found.total, k)).mean())
 
@@ -353,54 +352,3 @@ def _alike(**arrays: ArrayLike) -> list[Array]:
     if len(set(lengths.values())) > 1 or 0 in lengths.values():
         raise ValueError(f"lengths {lengths} differ or are 0; pass one entry per cell in each")
     return list(found.values())
-
-
-class _Judged(NamedTuple):
-    """Lists of the rows that have relevant held-out cells."""
-
-    gains: Array  # (rows, k): what the column at each place gains
-    total: Array  # (rows,): gains of all relevant columns of a row
-    best: Array  # (rows,): discounted gains of the best list there is
-
-
-def _judged(
-    listed: ArrayLike, rows: ArrayLike, test: Cells, k: int, at_least: float | None, propensity: Any = None
-) -> _Judged:
-    check_count("k", k, 1)
-    ids = np.asarray(listed)
-    lines = test.rows.positions(rows, "prior")
-    if ids.ndim != 2 or len(ids) != len(lines):
-        raise ValueError(f"listed has shape {ids.shape}, but there are {len(lines)} rows; pass one list for each")
-    weight = np.ones(len(test)) if propensity is None else inverse_weights(given_probability(propensity, test))
-    relevant = np.ones(len(test), np.bool_) if at_least is None else np.asarray(test.values) >= at_least
-    row, col, weight = test.row_index[relevant].astype(np.int64), test.col_index[relevant], weight[relevant]
-    n, width = test.shape[0] + 1, test.shape[1] + 1  # the last row and column are those that were not held out
-    kept = np.bincount(row, minlength=n)[lines] > 0
-    if not kept.any():
-        raise ValueError("test has no relevant cell in these rows; at least one is needed")
-    some, lines = ids[kept, :k], lines[kept]
-    none = _is_none(some)
-    places = test.cols.positions(np.where(none, -1, some).ravel(), "prior").reshape(some.shape)
-    cell, wanted = row * width + col, lines[:, None].astype(np.int64) * width + places
-    at = np.minimum(np.searchsorted(cell, wanted), len(cell) - 1)
-    gains = np.where((cell[at] == wanted) & (places >= 0) & ~none, weight[at], 0.0)
-    total = np.bincount(row, weight, n)[lines]
-    return _Judged(gains, total, _best_gains(row, weight, n, k)[lines])
-
-
-def _best_gains(row: Array, weight: Array, n: int, k: int) -> Array:
-    """Discounted gains of each row's best list of ``k``; cells are in the order of their rows."""
-    order = np.lexsort((-weight, row))
-    place = np.arange(len(row)) - np.searchsorted(row, row)
-    first = place < k
-    return np.bincount(row[first], weight[order][first] * _discount(k)[place[first]], n)
-
-
-def _discount(k: int) -> Array:
-    return 1.0 / np.log2(np.arange(2, k + 2))
-
-
-def _is_none(ids: Array) -> Array:
-    if ids.dtype != object:
-        return np.zeros(ids.shape, np.bool_)
-    return np.array([one is None for one in ids.ravel().tolist()], np.bool_).reshape(ids.shape)
