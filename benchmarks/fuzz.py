@@ -430,7 +430,7 @@ def judge(kind: Kind, number: int, seed: int, folder: Path, answers: dict[Path, 
         return "unmade"
     try:
         answer = kind.ask(path, original)
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, FloatingPointError) as error:  # the last one of fits alone
         if isinstance(error, OSError) and error.errno not in (None, 2, 20, 21):
             return f"error: {type(error).__name__}: {error}"[:300]
         return "refused"

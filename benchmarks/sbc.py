@@ -206,8 +206,9 @@ def gamma_of_pattern(rng: np.random.Generator) -> Draws:
     model = plain(cells, nmar.PatternOnly(), pattern=nmar.Pattern(2, rows=levels.astype(str)[:, None]))
     found, col = model.pattern_effects_["rows"], int(rng.integers(shape[1]))
     values, sd = found.mean, found.sd
-    m, s = values[col, 1], sd[col, 1]
-    yield "Γ", own[1, col], rng.gamma((m / s) ** 2, s**2 / m, RANKS)
+    draws = [rng.gamma((m / s) ** 2, s**2 / m, RANKS) for m, s in zip(values[col], sd[col], strict=True)]
+    yield "Γ", own[1, col], draws[1]
+    yield "Γ, one level less another", own[1, col] - own[0, col], draws[1] - draws[0]
 
 
 MEAN_FIELD = {

@@ -98,7 +98,7 @@ class Cell:
         return "-".join(part for part in (self.table, self.column, self.model, more) if part)
 
     def data(self, asked: Asked, problem: Problem) -> Settings:
-        """The data model: the paper's, with a diagonal covariance."""
+        """The data model: the paper's, with a diagonal covariance and normal priors."""
         k = asked.factors
         family: Any = "poisson" if self.model in ("PMM", "HPF") else "gaussian"
         if self.table == "table2":
@@ -107,7 +107,7 @@ class Cell:
         if self.table == "table4":
             return Regression(problem.covariates)
         covariance: Any = "full" if family == "poisson" else "diagonal"
-        return Factorization(min(k, *problem.cells.shape), family, covariance, asked.bias)
+        return Factorization(min(k, *problem.cells.shape), family, covariance, asked.bias, student=False)
 
 
 def cells_of(table: str) -> list[Cell]:

@@ -492,13 +492,15 @@ def test_table_is_too_short_at_the_same_size(case, backend):
 
 
 def random_normal_problem(dtype, free, each=False, seed=0, n=5):
-    """Sums Σ ωt b and Σ ω bb' of random cells, and a prior, whose mean is one for all lines or one each."""
+    """Sums Σ ωt b and Σ ω bb' of random cells, and a prior, whose mean and scale are one for all lines or one each."""
     rng = np.random.default_rng(seed)
     d = len(free)
     root = rng.normal(size=(n, d, d))
     linear = rng.normal(size=(n, d)).astype(dtype)
     quadratic = pack(root @ root.transpose(0, 2, 1)).astype(dtype)
     prior = NormalPrior(rng.normal(size=(n if each else 1, d)), rng.uniform(0.5, 2.0, d), np.array(free))
+    if each:
+        prior = prior._replace(scale=rng.uniform(0.2, 5.0, n))
     return linear, quadratic, rng.normal(size=d), prior
 
 
@@ -515,8 +517,9 @@ def test_solve_normal_equals_linear_algebra(each, free, backend, dtype):
     on, off = np.flatnonzero(prior.free), np.flatnonzero(~prior.free)
     whole = unpack(quadratic.astype(np.float64), len(free))
     for line, matrix in enumerate(whole):
-        precision = matrix[np.ix_(on, on)] + np.diag(prior.precision[on])
-        right = linear[line, on] + prior.precision[on] * prior.mean[line % len(prior.mean), on]
+        own = prior.precision[on] * (prior.scale[line] if each else 1.0)
+        precision = matrix[np.ix_(on, on)] + np.diag(own)
+        right = linear[line, on] + own * prior.mean[line % len(prior.mean), on]
         right = right - matrix[np.ix_(on, off)] @ constant[off]
         np.testing.assert_allclose(mean[line, on], np.linalg.solve(precision, right), rtol=1e-10, atol=1e-12)
         np.testing.assert_array_equal(mean[line, off], constant[off])
@@ -535,9 +538,10 @@ def test_solve_normal_where_all_is_known(backend):
 
 
 def diagonal_prior():
-    """A prior whose second coordinate is known, with a mean for each line."""
+    """A prior whose second coordinate is known, with a mean and a scale for each line."""
     mean, precision = np.array([0.2, 0.0, -0.3, 0.1]), np.array([1.3, 1.0, 0.7, 0.9])
-    return NormalPrior(mean + 0.1 * np.arange(LINES)[:, None], precision, np.array([True, False, True, True]))
+    scale = np.linspace(0.3, 3.0, LINES)
+    return NormalPrior(mean + 0.1 * np.arange(LINES)[:, None], precision, np.array([True, False, True, True]), scale)
 
 
 @dtypes
@@ -579,7 +583,8 @@ def test_descend_sees_the_same_cells_as_expect(case, backend):
     prior = diagonal_prior()
     for empty in (1, LINES - 1):  # a line without cells falls back to its prior
         np.testing.assert_allclose(mean[empty, prior.free], prior.mean[empty, prior.free], rtol=1e-12)
-        np.testing.assert_allclose(variance[empty, prior.free], 1.0 / prior.precision[prior.free], rtol=1e-12)
+        own = prior.scale[empty] * prior.precision[prior.free]
+        np.testing.assert_allclose(variance[empty, prior.free], 1.0 / own, rtol=1e-12)
 
 
 @both
@@ -599,11 +604,9 @@ def test_descend_repeated_reaches_the_solution(offset, backend):
         b, noise = (part[lines.indices[cells]] for part in (block.theirs.first, block.theirs.second))
         weight = precisions[lines.group[cells]]
         known = b[:, 1] * block.mine.first[line, 1] + (lines.offset[cells] if offset else 0.0)
-        precision = np.diag(prior.precision[on]) + (b[:, on] * weight[:, None]).T @ b[:, on]
-        precision += np.diag(weight @ noise[:, on])
-        right = (weight * (lines.values[cells] - known)) @ b[:, on] + prior.precision[on] * prior.mean[
-            line % len(prior.mean), on
-        ]
+        own = prior.scale[line] * prior.precision[on]
+        precision = np.diag(own + weight @ noise[:, on]) + (b[:, on] * weight[:, None]).T @ b[:, on]
+        right = (weight * (lines.values[cells] - known)) @ b[:, on] + own * prior.mean[line, on]
         np.testing.assert_allclose(mean[line, on], np.linalg.solve(precision, right), rtol=1e-9, atol=1e-10)
         np.testing.assert_allclose(variance[line, on], 1.0 / np.diag(precision), rtol=1e-12)
         assert mean[line, 1] == block.mine.first[line, 1] and variance[line, 1] == 0.0

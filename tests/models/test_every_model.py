@@ -245,7 +245,8 @@ def test_one_cluster_is_the_effect_of_the_other_side(axis, other, cells):
 
 def test_regression_on_a_constant_is_effects_with_the_same_prior(cells):
     """A covariate that never varies leaves the intercept: a row effect, here with the prior mean of both at 0."""
-    from nmar.models.bilinear import Bilinear, Coordinates
+    from nmar.models.bilinear import Bilinear
+    from nmar.models.coordinates import Coordinates
 
     ones = np.ones((cells.shape[1], 1))
     own = Coordinates((True,), (0.0,), (True,))

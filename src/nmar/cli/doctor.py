@@ -82,7 +82,7 @@ def _model(file: str, trusted: list[str]) -> list[tuple[str, str]]:
         shape = (len(side.pattern.activity.alpha) for side in run.state.sides)
         return [*told, ("run", f"{run.trace.iterations} sweeps over {' × '.join(map(str, shape))}"), WHOLE]
     model = load(file, trusted)
-    known, cells = model.posterior_, getattr(model, "training_cells_", None)
+    known, cells = model.posterior_, model.training_cells_
     data = model.data.describe() if hasattr(model.data, "describe") else type(model.data).__name__
     told += [
         ("model", f"{data}, linkage {known.linkage.name}, {known.law.pattern.factors} factors of the pattern"),

@@ -10,12 +10,10 @@ import os
 import zipfile
 import zlib
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.io
 import scipy.sparse as sparse
 from numpy.typing import NDArray
 
@@ -23,8 +21,9 @@ from nmar.data.axis import Axis
 from nmar.data.build import Duplicates, check_duplicates_policy
 from nmar.data.cells import Cells
 from nmar.data.container import array_of
+from nmar.data.matrix_market import read_matrix_market
 from nmar.data.outside import wide as wide_matrix
-from nmar.data.structure import check_structure
+from nmar.data.structure import FEW_LINES, check_structure
 from nmar.data.tables import (
     COMPRESSIONS,
     Wanted,
@@ -173,13 +172,12 @@ def _read_matrix(file: Path, kind: str, wanted: Wanted, duplicates: Duplicates, 
         raise ValueError(f"{argument}={name!r} names a column, but a {kind[1:]} file has none; leave it out")
     if kind == ".h5ad":
         return _read_h5ad(file, duplicates, layer)
-    _refuse_nul(file)
-    # A path where there is one: given an open file, scipy ends the whole process at a header that it cannot read.
-    opened = open_bytes(file) if file.suffix.lower() in COMPRESSIONS else nullcontext(file)
-    with opened as source:
+    with open_bytes(file) as stream:
         try:
-            matrix = scipy.io.mmread(source)
+            matrix = read_matrix_market(stream)
         except (ValueError, OverflowError) as error:
+            while stream.read(1 << 20):  # where the compression is damaged, that is the error
+                pass
             raise ValueError(f"path={str(file)!r} is not a Matrix Market file: {error}") from None
     if sparse.issparse(matrix):
         return Cells.from_scipy(matrix, duplicates)
@@ -194,25 +192,13 @@ def _read_npz(file: Path, wanted: Wanted, duplicates: Duplicates) -> Cells:
             return Cells.from_scipy(_npz_matrix(archive, file), duplicates)
         names = wanted.names([name for name in archive if name != "shape"], where)
         arrays: dict[str, NDArray[Any]] = {name: _npz_array(archive, name, file) for name in names}
-        shape = _shape(_npz_array(archive, "shape", file), where) if "shape" in archive else None
+        size = len(arrays[names[2]]) if arrays[names[2]].ndim else 0
+        shape = _shape(_npz_array(archive, "shape", file), size, where) if "shape" in archive else None
     row, col, value = names[:3]
     if shape is not None:
         weights = None if wanted.weight is None else arrays[wanted.weight]
         return Cells.from_arrays(arrays[row], arrays[col], arrays[value], shape, duplicates, weights)
     return Cells.from_frame(arrays, row, col, value, duplicates, weight=wanted.weight)
-
-
-def _refuse_nul(file: Path) -> None:
-    """Refuse a NUL byte in a Matrix Market file, at which scipy ends the whole process."""
-    place = 0
-    with open_bytes(file) as stream:
-        while block := stream.read(1 << 20):
-            if 0 in block:
-                raise ValueError(
-                    f"path={str(file)!r} is not a Matrix Market file: it has a NUL byte at place"
-                    f" {place + block.index(0)}; get it again"
-                )
-            place += len(block)
 
 
 def _npz_matrix(archive: Any, file: Path) -> Any:
@@ -226,23 +212,26 @@ def _npz_matrix(archive: Any, file: Path) -> Any:
     if kind != "coo":
         return _compressed(kind, parts[:3], parts[3], where)
     try:
-        return sparse.coo_array((parts[0], (parts[1], parts[2])), shape=_shape(parts[3], where))
+        return sparse.coo_array((parts[0], (parts[1], parts[2])), shape=_shape(parts[3], parts[0].size, where))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{where} is not a sparse matrix of scipy: {error}; {REMEDY}") from None
 
 
-def _shape(shape: Any, where: str) -> tuple[int, int]:
-    """Numbers of rows and columns that a file names."""
+def _shape(shape: Any, entries: int, where: str) -> tuple[int, int]:
+    """Numbers of rows and columns that a file names for so many entries."""
     size = np.asarray(shape)
     if size.shape != (2,) or size.dtype.kind not in "iu" or size.min() < 0:
         raise ValueError(f"{where}: shape {size.tolist()} is not that of a matrix; {REMEDY}")
-    return int(size[0]), int(size[1])
+    rows, cols = int(size[0]), int(size[1])
+    if max(rows, cols) > max(FEW_LINES, 64 * entries):
+        raise ValueError(f"{where}: shape {size.tolist()} is not that of {entries} entries; {REMEDY}")
+    return rows, cols
 
 
 def _compressed(kind: str, parts: Sequence[Any], shape: Any, where: str) -> Any:
     """A csr or csc array of (data, indices, indptr) from a file."""
     data, indices, indptr = parts
-    rows, cols = _shape(shape, where)
+    rows, cols = _shape(shape, np.size(data), where)
     lines = (rows, cols) if kind == "csr" else (cols, rows)
     check_structure(indptr, indices, data, lines, where, REMEDY)
     container = sparse.csr_array if kind == "csr" else sparse.csc_array

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from nmar.data.compact import all_finite
 
+FEW_LINES = 1 << 24  # rows or columns of a matrix in a file with few entries, at most: each line takes memory
+
 
 def check_structure(
     indptr: Any,

@@ -102,7 +102,7 @@ def begin_fit(job: Job, link: Linkage, seed: Any = None, lead: int | None = None
     pattern = options.pattern_law.built(job.cells)
     if options.prior == "paper":
         pattern = pattern.as_in_paper(job.cells)
-    data = options.data.build(job.cells)
+    data = options.build(job.cells)
     options.check_by_value(data, link)
     noise = options.noise_law(data, link)
     problem = begin(

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
 from nmar.fit.loop.stop import StopRule
 from nmar.fit.names import data_named, linkage_named
@@ -318,6 +319,12 @@ class Options:
                 f"shape={self.pattern.shape!r} of the pattern and prior='paper', which takes the shape from the"
                 " density, contradict each other; leave one of them out"
             )
+
+    def build(self, cells: Cells) -> DataModel:
+        """The data model; the entrywise solver's compiled visits have a normal prior."""
+        data = self.data.build(cells)
+        normal = isinstance(self.method, Entrywise) and isinstance(data, Bilinear)
+        return replace(data, student=False) if normal else data  # type: ignore[type-var]
 
     @property
     def open_rank(self) -> bool:

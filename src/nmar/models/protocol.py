@@ -250,12 +250,12 @@ class DataModel(ABC):
         """New globals from n-vectors over all cells (posteriors that all cells share)."""
         return shared
 
-    def alignment(self, leading: list[Any], other: Any) -> Alignment | None:
+    def alignment(self, leading: list[Any], other: Any, shared: Any) -> Alignment | None:
         """How both sides can be changed at once without changing a prediction, so that the bound rises; None: not."""
         return None
 
-    def realigned(self, other: Any, axis: int, shared: Any) -> Any:
-        """New globals after the lines ``other`` of ``axis`` were aligned."""
+    def realigned(self, found: Any, shared: Any) -> Any:
+        """New globals after both sides were aligned."""
         return shared
 
     def precision(self, shared: Any) -> Precision | None:

@@ -27,6 +27,7 @@ import numpy as np
 from nmar.data.axis import Axis
 from nmar.posterior.learned_estimator import is_estimator
 from nmar.prob.factor import NormalFactor, unpack
+from nmar.prob.tree import arrays_of
 
 INF = math.inf
 POSITIVE, NOT_NEGATIVE, SHARE, AXIS = (1e-300, INF), (0.0, INF), (0.0, 1.0 + 1e-6), (0, 1)
@@ -54,6 +55,7 @@ RANGES: dict[str, dict[str, tuple[float, float]]] = {
     "NormalElement": {"strength": POSITIVE, "shape": POSITIVE, "rate": POSITIVE},
     "NormalProfile": {"variance": NOT_NEGATIVE},
     "NormalShared": {"variance": NOT_NEGATIVE},
+    "PatternSide": {"activity": POSITIVE},
     "Priors": {"variance": NOT_NEGATIVE, "lead": AXIS},
     "Product": {"rank": (1, MOST), "shape": POSITIVE, "scale_shape": POSITIVE, "scale_rate": POSITIVE},
     "Shared": {
@@ -63,6 +65,8 @@ RANGES: dict[str, dict[str, tuple[float, float]]] = {
         "table_size": (1, 1 << 14),
         "shapes": POSITIVE,
     },
+    "ProductSide": {"weights": POSITIVE, "scale": POSITIVE},
+    "Side": {"noise": POSITIVE},
     "Styles": {"probability": SHARE},
     "Taste": {"scale": POSITIVE},
     "Units": {"scale": POSITIVE},
@@ -128,8 +132,9 @@ def checked(kind: type, fields: dict[str, Any], ours: bool) -> Any:
         if not _fits(value, hints.get(name, Any)):
             raise ValueError(f"{where} is {_shown(value)}, not {_told(hints[name])}")
         if ours:
-            low, high = RANGES.get(kind.__name__, {}).get(name, (-INF, INF))
-            for part in _leaves(value):
+            range_of = RANGES.get(kind.__name__, {}).get(name)
+            low, high = range_of or (-INF, INF)
+            for part in _leaves(value) if range_of is None else (*_leaves(value), *arrays_of(value)):
                 _check_numbers(part, low, high, where, kind.__name__, name)
     return kind(**fields)
 

@@ -84,6 +84,7 @@ def registry() -> dict[str, type]:
     from nmar.models import (
         bilinear,
         cluster_prior,
+        coordinates,
         covariates,
         element,
         law,
@@ -105,7 +106,7 @@ def registry() -> dict[str, type]:
     from nmar.posterior import posterior
     from nmar.prob import factor, linkage, scale, statistics, support, twostage
 
-    values = (bilinear, cluster_prior, covariates, element, mixture, pattern_covariates, product, profiles)
+    values = (bilinear, cluster_prior, coordinates, covariates, element, mixture, pattern_covariates, product, profiles)
     models = (
         *values,
         law,

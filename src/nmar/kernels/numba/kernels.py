@@ -255,7 +255,7 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
     check_solve(linear, quadratic, constant, prior)
     n, d = linear.shape
     mean, spread, log_det = np.empty((n, d)), np.empty((n, d * (d + 1) // 2)), np.zeros(n)
-    solve_lines(linear, quadratic, constant, prior.mean, prior.precision, prior.free, mean, spread, log_det)
+    solve_lines(linear, quadratic, constant, prior, mean, spread, log_det)
     return mean, spread, log_det
 
 

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from nmar.data.cells import Cells
 from nmar.models.arguments import check_choice
-from nmar.models.bilinear import Bilinear, Coordinates
+from nmar.models.bilinear import Bilinear
+from nmar.models.coordinates import Coordinates
 from nmar.models.product import Product
 from nmar.models.protocol import DataModel
 from nmar.models.settings.leveled import Leveled

@@ -9,7 +9,8 @@ import numpy as np
 
 from nmar.data.cells import Cells
 from nmar.models.arguments import check_choice, check_count, warn_of_rank
-from nmar.models.bilinear import Bilinear, Coordinates
+from nmar.models.bilinear import Bilinear
+from nmar.models.coordinates import Coordinates
 from nmar.models.product import Product
 from nmar.models.protocol import DataModel
 from nmar.models.settings.leveled import Leveled
@@ -32,6 +33,10 @@ class Factorization(Leveled):
         Covariance of the factors of a row or column: a whole matrix, or its diagonal as in the paper. Not Poisson.
     bias : bool, default=True
         Whether rows and columns have biases. Not Poisson.
+    student : bool, default=True
+        Whether factors have a Student prior, with degrees of freedom that are learned: rows and columns then differ in
+        how large their factors are. False: a normal prior, as in the paper. Not Poisson, and not with
+        ``solver="entrywise"``, whose prior is normal.
     rows, cols : DataFrame, array-like or None, default=None
         Covariates of the rows and of the columns. The prior means of factors and biases depend on them. A frame has a
         line per id (in a pandas index, or in the one column that holds every id), an array a line per position. Ids
@@ -53,6 +58,7 @@ class Factorization(Leveled):
     family: Literal["gaussian", "poisson", "levels"] = "gaussian"
     covariance: Literal["full", "diagonal"] = "full"
     bias: bool = True
+    student: bool = True
     rows: Any = field(default=None, compare=False, repr=False)
     cols: Any = field(default=None, compare=False, repr=False)
 
@@ -78,7 +84,8 @@ class Factorization(Leveled):
         factors = (True,) * rank
         axis = Coordinates(factors, (0.0,) * rank, factors)
         axes = with_intercepts(rank, cells) if self.bias else (axis, axis)
-        return Bilinear(with_designs(axes, cells, self.rows, self.cols), self.covariance, rank)
+        axes = with_designs(axes, cells, self.rows, self.cols)
+        return Bilinear(axes, self.covariance, rank, student=self.student)
 
     def _poisson(self, rank: int, cells: Cells | None) -> DataModel:
         """Hierarchical gamma lines whose priors are as wide as the line means differ beyond Poisson noise.

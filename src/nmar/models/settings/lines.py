@@ -9,7 +9,7 @@ import numpy as np
 
 from nmar.data.cells import Cells
 from nmar.data.covariates import Design, design
-from nmar.models.bilinear import Coordinates
+from nmar.models.coordinates import Coordinates
 from nmar.models.product import shape_by_moments
 
 
