@@ -15,7 +15,7 @@ from nmar.data.labels import Labels, labelled, labels_of
 from nmar.data.outside import as_frame
 from nmar.estimators.fitted import FittedModel
 from nmar.models.arguments import check_choice
-from nmar.posterior.recommend import Ranked, recommend, recommendable, similar
+from nmar.posterior.recommend import Ranked, products, recommend, recommendable, similar
 
 if TYPE_CHECKING:
     import pandas
@@ -118,6 +118,36 @@ class Ranking(FittedModel):
         labels = labels_of(how.pop("labels", None), known.cols.ids)
         asked = known.rows.ids if rows is None else np.asarray(rows).ravel()
         return as_frame(in_lines(asked, *self.recommend(asked, n, **how), labels), "recommend_frame")
+
+    def arrays(self, by: Literal["value", "observed"] = "value") -> dict[str, Array]:
+        """Plain arrays of rows and columns whose products rank columns, for an index of nearest neighbours.
+
+        Parameters
+        ----------
+        by : {"value", "observed"}, default="value"
+            "value": products are E[y | observed]. "observed": products are rates Λ, and P(observed) is 1 − exp(−Λ).
+
+        Returns
+        -------
+        dict
+            ``rows`` (rows, k) and ``cols`` (columns, k), float32, with ``row_ids`` and ``col_ids``. ``rows @ cols.T``
+            is what ``by`` says, to the precision of float32, without the bounds of ratings.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nmar
+        >>> cells, _ = nmar.simulate(shape=(20, 8), data=nmar.Effects("rows"), density=0.5, seed=0)
+        >>> model = nmar.CCPF(nmar.Effects("rows"), "ignorable", factors=2, max_iter=5, random_state=0).fit(cells)
+        >>> plain = model.arrays()
+        >>> bool(np.allclose(plain["rows"][3] @ plain["cols"][5], model.predict_entries([3], [5]), atol=1e-5))
+        True
+        """
+        check_choice("by", by, ("value", "observed"))
+        known = self._fitted()
+        rows, cols = products(known, by)
+        found = {"rows": rows.astype(np.float32), "cols": cols.astype(np.float32)}
+        return {**found, "row_ids": known.rows.ids, "col_ids": known.cols.ids}
 
     def _ranked(self, given: Ranked, lines: Array) -> tuple[Array, Array]:
         """Positions and scores of the best columns of some rows."""

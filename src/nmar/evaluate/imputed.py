@@ -46,7 +46,7 @@ SHIFT = (
 )
 BY_VALUE = (
     "Values are drawn given that they are missing. The log rate of being seen is taken to be linear in the value, with"
-    " one slope for all cells ({slope:+.2f} for each standard deviation of the observed values); the data decide the"
+    " one slope for all cells ({slope:+.2f} for each spread of the observed values); the data decide the"
     " slope under that assumption, not the assumption."
 )
 

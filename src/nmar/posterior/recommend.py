@@ -121,6 +121,20 @@ def similar(posterior: Posterior, axis: int, lines: Array, n: int, by: str) -> t
     )
 
 
+def products(posterior: Posterior, by: str) -> tuple[Array, Array]:
+    """Rows' and columns' parts of what ``by`` says, E[y | observed] or Λ, as a product."""
+    scorer = _Scorer(posterior, by)
+    if by == "observed":
+        return posterior.state.sides[0].pattern.weights.mean.astype(np.float64), scorer.weights.T
+    if not scorer.linear:
+        raise ValueError(
+            f"by={by!r}: expected values of this model are no products of rows and columns; use by='observed'"
+        )
+    units, rows, cols = posterior.units, scorer._features(0, slice(None)), scorer.features.T
+    center = np.full((len(rows), 1), float(units.to_user(np.zeros(1))[0]))
+    return np.hstack([units.scale * rows, center]), np.hstack([cols, np.ones((len(cols), 1))])
+
+
 def _profile_parts(posterior: Posterior, by: str) -> tuple[Array, Array]:
     """Rows' and columns' parts of expected values, or of expected counts, as a product."""
     law, state = posterior.law, posterior.state
