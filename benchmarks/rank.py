@@ -3,15 +3,15 @@
     python -m benchmarks.rank auto cptac geuvadis [--seeds 0 1 2] [--one-split] [--max-iter 60] [--rows 1500]
     python -m benchmarks.rank beside ml_latest_small ml_1m yelp_250k
     python -m benchmarks.rank peer cptac geuvadis
-    python -m benchmarks.rank sweeps cptac --rows 1500 --ranks 15 22 --max-iter 60 [--covariance diagonal]
+    python -m benchmarks.rank sweeps cptac --rows 1500 --ranks 15 22 --max-iter 60 [--covariance diagonal] [--normal]
     python -m benchmarks.rank null
 
 Factors 10, the split of the floors (20 % test, 1 % validation, which is not used), test cells hidden. Printed are the
 rank, held-out nats and RMSE, what was tried, and how long the whole fit took over the final run in it. ``beside`` fits
 rank 10 too, and prints what the chosen rank gains over it, ± clustered by row. ``peer`` is softImpute: rows and columns
 centred, soft-thresholded singular values, the penalty chosen on a tenth of the training cells, then all of them.
-``sweeps`` prints held-out nats after some of the sweeps of given ranks. ``null`` fits values of rank 3 that are masked
-at random, beside rank 10.
+``sweeps`` prints held-out nats after some of the sweeps of given ranks, ``--normal`` with normal priors of factors in
+place of Student ones. ``null`` fits values of rank 3 that are masked at random, beside rank 10.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def sweeps(name: str, train: Cells, test: Cells, given: argparse.Namespace) -> N
     """Held-out nats on the way, for each rank."""
     for rank in given.ranks:
         kept: dict[int, Any] = {}
-        data = Factorization(rank, covariance=given.covariance)
+        data = Factorization(rank, covariance=given.covariance, student=not given.normal)
         model = CCPF(data, random_state=given.seeds[0], max_iter=given.max_iter)
         model.fit(train, hidden=test, callbacks=[lambda each, kept=kept: kept.update({each.iteration: each.state})])
         at = [each for each in AT if each < model.n_iter_] + [model.n_iter_]
@@ -171,6 +171,7 @@ def main() -> None:
     parser.add_argument("--max-iter", type=int, default=200)
     parser.add_argument("--ranks", type=int, nargs="+", default=[5, 10, 15, 22, 33, 50])
     parser.add_argument("--covariance", choices=("full", "diagonal"), default="full")
+    parser.add_argument("--normal", action="store_true", help="normal priors of factors")
     parser.add_argument("--rows", type=int, help="so many rows, drawn at random (seed 0), instead of all")
     arguments = parser.parse_args()
     if arguments.what == "null":

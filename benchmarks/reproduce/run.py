@@ -98,7 +98,7 @@ class Cell:
         return "-".join(part for part in (self.table, self.column, self.model, more) if part)
 
     def data(self, asked: Asked, problem: Problem) -> Settings:
-        """The data model: the paper's, with a diagonal covariance."""
+        """The data model: the paper's, with a diagonal covariance and normal priors."""
         k = asked.factors
         family: Any = "poisson" if self.model in ("PMM", "HPF") else "gaussian"
         if self.table == "table2":
@@ -107,7 +107,7 @@ class Cell:
         if self.table == "table4":
             return Regression(problem.covariates)
         covariance: Any = "full" if family == "poisson" else "diagonal"
-        return Factorization(min(k, *problem.cells.shape), family, covariance, asked.bias)
+        return Factorization(min(k, *problem.cells.shape), family, covariance, asked.bias, student=False)
 
 
 def cells_of(table: str) -> list[Cell]:
@@ -165,7 +165,7 @@ class Reproduction:
                 return kept
             log.info("%s: fitting", cell.name)
             about = {**_about(cell), **_used(problem)}
-            rows = [{**about, **row} for row in self._fitted(cell, problem)]
+            rows = [{**about, **row} for row in self.fitted(cell, problem)]
             text = as_text(origin, rows)
         except Exception as error:  # a table goes on with its next line
             log.info("%s: %s", cell.name, error)
@@ -174,10 +174,10 @@ class Reproduction:
         write_text(file, text)
         return rows
 
-    def _fitted(self, cell: Cell, problem: Problem) -> list[Record]:
+    def fitted(self, cell: Cell, problem: Problem) -> list[Record]:
         asked = self.asked
         if cell.table == "figure1":
-            return [_tested(self._test(problem))]
+            return [tested(self.test_of(problem))]
         result = compare(
             **problem.parts(),
             data=cell.data(asked, problem),
@@ -197,7 +197,7 @@ class Reproduction:
             Line(result, key, row, cell.printed).record for key, row in zip(result.entries, result.rows, strict=True)
         ]
 
-    def _test(self, problem: Problem) -> MissingnessTest:
+    def test_of(self, problem: Problem) -> MissingnessTest:
         asked = self.asked
         return missingness_test(
             problem.cells,
@@ -222,7 +222,7 @@ def _used(problem: Problem) -> Record:
     return {"data": problem.name, "relation": problem.relation, **used}
 
 
-def _tested(result: MissingnessTest) -> Record:
+def tested(result: MissingnessTest) -> Record:
     fields = ("statistic", "p_value", "slope", "slope_se", "n_test", "folds")
     found = {name: getattr(result, name) for name in fields}
     for name, one in (("", result.dispersion), ("raw_", result.raw_dispersion)):

@@ -17,13 +17,16 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names are i
     from nmar.data.split import EntryKFold as EntryKFold
     from nmar.data.sql import read_sql as read_sql
     from nmar.estimators.annotate import store_factors as store_factors
+    from nmar.estimators.annotate import store_layers as store_layers
     from nmar.estimators.annotate import to_arviz as to_arviz
     from nmar.estimators.ccpf import CCPF as CCPF
     from nmar.estimators.ccpf import load as load
     from nmar.estimators.complete import complete as complete
+    from nmar.estimators.contrast import compare_groups as compare_groups
     from nmar.evaluate import metrics as metrics
     from nmar.evaluate.check import check as check
     from nmar.evaluate.compare import compare as compare
+    from nmar.evaluate.groups import group_test as group_test
     from nmar.evaluate.missingness import missingness_test as missingness_test
     from nmar.evaluate.pooling import pool as pool
     from nmar.evaluate.why import why_missing as why_missing
@@ -51,7 +54,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names are i
 
 __version__ = "0.1.0"
 
-_PUBLIC = {
+HOMES = {
     "Cells": "nmar.data.cells",
     "Dataset": "nmar.data.dataset",
     "EntryKFold": "nmar.data.split",
@@ -78,12 +81,16 @@ _PUBLIC = {
     "Minibatch": "nmar.fit.solvers.schedule",
     "Entrywise": "nmar.fit.solvers.entrywise",
     "load": "nmar.estimators.ccpf",
+    "FileError": "nmar.data.container",
     "complete": "nmar.estimators.complete",
+    "compare_groups": "nmar.estimators.contrast",
     "store_factors": "nmar.estimators.annotate",
+    "store_layers": "nmar.estimators.annotate",
     "to_arviz": "nmar.estimators.annotate",
     "register": "nmar.fit.checkpoint",  # by then all records of the library are registered themselves
     "check": "nmar.evaluate.check",
     "compare": "nmar.evaluate.compare",
+    "group_test": "nmar.evaluate.groups",
     "missingness_test": "nmar.evaluate.missingness",
     "pool": "nmar.evaluate.pooling",
     "why_missing": "nmar.evaluate.why",
@@ -92,7 +99,7 @@ _PUBLIC = {
     "datasets": "nmar.data",
 }
 
-__all__ = [*_PUBLIC, "__version__"]
+__all__ = [*HOMES, "__version__"]
 
 
 if not TYPE_CHECKING:
@@ -101,11 +108,11 @@ if not TYPE_CHECKING:
         """Load a public name when it is first used: ``import nmar`` itself stays cheap."""
         if name == "dask":  # a module, which needs Dask only when a cluster is used
             return import_module("nmar.dask")
-        if name not in _PUBLIC:
+        if name not in HOMES:
             raise AttributeError(f"module 'nmar' has no attribute {name!r}")
         if name in ("datasets", "metrics", "plot"):  # modules
-            return import_module(f"{_PUBLIC[name]}.{name}")
-        return getattr(import_module(_PUBLIC[name]), name)
+            return import_module(f"{HOMES[name]}.{name}")
+        return getattr(import_module(HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

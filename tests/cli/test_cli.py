@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,37 @@ def test_evaluate(files: Path, model: str, capsys: pytest.CaptureFixture[str]) -
     assert found["log_likelihood"] == pytest.approx(nmar.load(model).log_likelihood(test, unknown="prior"), rel=1e-9)
     assert main(["evaluate", model, str(files / "train.csv"), *COLUMNS]) == 0
     assert "nats per cell" in capsys.readouterr().out
+
+
+def test_evaluate_judges_lists(files: Path, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train, test = (nmar.read(files / f"{name}.csv", "user", "item", "stars") for name in ("train", "test"))
+    asked = [
+        str(files / "test.csv"),
+        "--lists",
+        "5",
+        "--by",
+        "regression",
+        "--seen",
+        str(files / "train.csv"),
+        *COLUMNS,
+    ]
+    assert main(["evaluate", model, *asked, "--at-least", "0", "--unknown", "prior", "--json"]) == 0
+    found, fitted = json.loads(capsys.readouterr().out), nmar.load(model)
+    rows = np.unique(test.pairs()[0])
+    listed = fitted.recommend(rows, 5, by="regression", seen=train, unknown="prior")[0]
+    chance = fitted.observed_probability(*test.pairs(), unknown="prior")
+    judged = (listed, rows, test, 5, 0.0)
+    assert found["ndcg"] == pytest.approx(nmar.metrics.ndcg(*judged), rel=1e-9)
+    assert found["average_precision"] == pytest.approx(nmar.metrics.average_precision(*judged), rel=1e-9)
+    assert found["recall_inverse"] == pytest.approx(nmar.metrics.recall(*judged, propensity=chance), rel=1e-9)
+    nmar.CCPF(nmar.PatternOnly(), factors=2, max_iter=3).fit(train).save(tmp_path / "p.nmar", seen=True)
+    assert main(["evaluate", str(tmp_path / "p.nmar"), *asked, "--unknown", "prior"]) == 0
+    assert "NDCG" in (said := capsys.readouterr().out) and "log likelihood" not in said
+    assert main(["evaluate", str(tmp_path / "p.nmar"), str(files / "test.csv"), *COLUMNS]) == 2
+    assert "no values to score" in capsys.readouterr().err
+    chosen = ["--rows", "u001", "--candidates", "3", "7", "--by", "observed", "--json"]
+    assert main(["recommend", model, *chosen]) == 0
+    assert {one["col"] for one in json.loads(capsys.readouterr().out)} == {3, 7}
 
 
 def by_user(files: Path) -> Path:
@@ -197,9 +229,14 @@ def test_simulate_and_convert(tmp_path: Path) -> None:
 
 
 def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
+    from nmar.kernels.numba.base import KernelCache
+
     assert main(["doctor"]) == 0
     shown = capsys.readouterr().out
     assert "kernel check  ok" in shown and "numba" in shown
+    folder, count = re.search(r"kernel cache  (.*) \((\d+) compiled functions", shown).groups()  # type: ignore[union-attr]
+    files = list(Path(folder).glob("*.nbi"))
+    assert int(count) == sum(KernelCache.stamp[:16] in file.name for file in files) > 20
 
 
 NAMES = ["factorization:3", "factorization:4:diagonal", "poisson-factorization:5", "mixture:3:rows"]
@@ -290,3 +327,22 @@ def test_help_is_light() -> None:
     code = f"import sys; from nmar.cli.main import main; main(['--help']); {found}"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.splitlines()[-1] == "[]"
+
+
+def test_lists_of_all_rows_with_names(files: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    import pyarrow.parquet
+
+    (files / "films.csv").write_text("film,title,year\n3,Alien,1979\n5,Brazil,1985\n")
+    seen = ["--seen", str(files / "train.csv"), *COLUMNS]
+    names = ["--labels", str(files / "films.csv")]
+    target = str(files / "lists.parquet")
+    assert main(["recommend", model, "--n", "30", "-o", target, *names, *seen]) == 0
+    table = pyarrow.parquet.read_table(target).to_pydict()
+    assert list(table) == ["row", "rank", "col", "label", "score"]
+    assert set(table["row"]) == set(nmar.load(model).posterior_.rows.ids.tolist())
+    titles = {3: "Alien", 5: "Brazil"}
+    assert [str(titles.get(col, col)) for col in table["col"]] == table["label"]
+    assert main(["recommend", model, "--rows", "u001", *names]) == 0
+    assert capsys.readouterr().out.startswith("row\tcol\tlabel\tscore\nu001\t")
+    assert main(["recommend", model]) == 2
+    assert "name a file with --output, or rows with --rows" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+from dataclasses import fields
 
 import pytest
 
@@ -66,5 +67,14 @@ def test_the_number_of_factors_and_of_starts_may_be_left_open():
 
 
 def test_a_setting_that_is_none_is_refused_by_name():
-    with pytest.raises(TypeError, match="'sweeps' is no setting of a fit"):
-        Options.of(sweeps=3)
+    with pytest.raises(TypeError, match="'sweeps'"):
+        Options(sweeps=3)
+
+
+def test_options_are_the_settings_with_their_defaults():
+    """They have no other way to be made, so that two ways cannot differ."""
+    where, handled_by_the_estimator = {"memory", "executor"}, {"verbose", "warm_start"}
+    found = {field.name: field.default for field in fields(Options) if field.name not in where}
+    assert found == {name: value for name, value in defaults().items() if name not in handled_by_the_estimator}
+    model = nmar.CCPF()
+    assert Options() == Options(**{name: getattr(model, name) for name in found})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import nmar
 from nmar.cli.errors import in_options
 from nmar.cli.main import VERBS, main, parsers
+from nmar.data import write_frame
 
 COLUMNS = ["--row", "user", "--col", "item", "--value", "stars"]
 SMALL = ["--data", "factorization:2", "--linkage", "linear", "--factors", "3", "--max-iter", "3", "--quiet"]
@@ -201,3 +203,28 @@ def test_completion(shell: str, capsys, tmp_path: Path) -> None:
         asked = ask.format("re", 1) + ask.format("fit --solver m", 3) + ask.format("predict --lev", 2)
         found = subprocess.run(["bash", "-c", script + asked], capture_output=True, text=True, check=True).stdout
         assert found.splitlines() == ["recommend report", "minibatch", "--level"]
+
+
+def test_a_fit_says_what_it_chose_and_ratings_stay_in_their_range(tmp_path: Path, capsys) -> None:
+    cells, _ = nmar.simulate((50, 30), nmar.Factorization(2), density=0.4, seed=0)
+    stars = cells.map_values(lambda values: np.clip(np.round(3.0 + values), 1, 5))
+    write_frame(
+        tmp_path / "stars.csv", dict(zip(("user", "item", "rating"), (*stars.pairs(), stars.values), strict=True))
+    )
+    asked = ["fit", str(tmp_path / "stars.csv"), "--data", "factorization:2", "--max-iter", "4", "--quiet"]
+    for bounds, told in (([], True), (["--bounds", "none"], False)):
+        path = str(tmp_path / f"{told}.nmar")
+        assert main([*asked, "-o", path, *bounds]) == 0
+        said = capsys.readouterr().err
+        assert "chosen: linkage ignorable (none was named); noise by row and column" in said
+        assert ("predictions within 1 … 5 in steps of 1 (values are ratings)" in said) is told
+        assert re.search(r"values scatter by 0\.\d+ around their means in a row and column of average noise", said)
+        model = nmar.load(path)
+        low, high = model.interval(*stars.pairs(), level=0.99)
+        assert bool(low.min() >= 1.0 and high.max() <= 5.0) is told
+        assert model.random_state == 0
+
+
+def test_modules_show_what_is_theirs() -> None:
+    for module in (nmar.plot, nmar.metrics, nmar.datasets):
+        assert dir(module) == sorted(module.__all__)

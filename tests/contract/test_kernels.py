@@ -275,24 +275,25 @@ def test_expect_and_statistics_equal_the_reference(case, backend, dtype):
     exact, exact_by_value = reference.statistics(*after, table, expected)
     np.testing.assert_allclose(vectors, exact, **tolerance)
     np.testing.assert_allclose(by_value, exact_by_value, **tolerance)
-
-
-@dtypes
-@others
-@some([case for case in CASES if case.family == "gaussian"], 4)
-def test_moments_equal_the_reference(case, backend, dtype):
-    block, table = block_of(case, dtype), crossing_of(case)
-    found = choose(backend).moments(*block.views(dtype), table)
-    exact = choose("reference").moments(*block.views(dtype), table)
-    np.testing.assert_allclose(found, exact, **CLOSE[dtype])
+    if case.family == "gaussian":
+        moments, exact_moments = (k.moments(*block.views(dtype), table) for k in (kernels, reference))
+        np.testing.assert_allclose(moments, exact_moments, **CLOSE[dtype])
 
 
 @both
-@some([case for case in CASES if case.layout != "allocate"], 6)  # which shares y among components before it sums
-def test_weights_of_single_cells_add_up_to_the_sums(case, backend):
-    """``weigh`` gives cell by cell what ``expect`` sums."""
+@some(CASES, 6)
+def test_what_holds_of_every_expectation(case, backend):
     block, table, kernels = block_of(case), crossing_of(case), choose(backend)
-    found, sums = kernels.weigh(*block.views(), table), kernels.expect(*block.views(), table)
+    found = kernels.expect(*block.views(), table)
+    vectors = check_counts(case, block, table, kernels, found)
+    check_parts(block, table, kernels, found, vectors)
+    if case.layout != "allocate":  # which shares y among components before it sums
+        check_weights(block, table, kernels, found)
+
+
+def check_weights(block, table, kernels, sums):
+    """``weigh`` gives cell by cell what ``expect`` sums."""
+    found = kernels.weigh(*block.views(), table)
     agree(found, sums, {"rtol": 1e-12, "atol": 1e-13}, sums=False)
     linear, quadratic = found.cellwise[:2]
     lines = block.lines
@@ -306,12 +307,9 @@ def test_weights_of_single_cells_add_up_to_the_sums(case, backend):
         np.testing.assert_allclose(total, expected, rtol=1e-11, atol=1e-11)
 
 
-@both
-@some(CASES, 6)
-def test_q_sums_to_one_and_vectors_count_the_cells(case, backend):
-    block, table = block_of(case), crossing_of(case)
-    found = choose(backend).expect(*block.views(), table)
-    vectors, by_value = choose(backend).statistics(*block.views(), table, found)
+def check_counts(case, block, table, kernels, found):
+    """q sums to 1, and vectors count the cells; returns the vectors."""
+    vectors, by_value = kernels.statistics(*block.views(), table, found)
     assert vectors[0].sum() == pytest.approx(len(block.lines.values), rel=1e-12)
     if case.by_value:
         cells_of_value = np.bincount(block.lines.group, minlength=len(VALUES))
@@ -321,6 +319,7 @@ def test_q_sums_to_one_and_vectors_count_the_cells(case, backend):
     for empty in (1, LINES - 1):  # lines without cells receive nothing
         for part in (found.pattern, found.linear, found.quadratic):
             assert not part[empty].any()
+    return vectors
 
 
 @both
@@ -335,11 +334,8 @@ def test_block_without_cells(backend):
     assert not choose(backend).statistics(*empty, table, found)[0].any()
 
 
-@both
-@some(CASES, 6)
-def test_blocks_of_lines_concatenate_to_the_whole(case, backend):
-    block, table, kernels = block_of(case), crossing_of(case), choose(backend)
-    whole = kernels.expect(*block.views(), table)
+def check_parts(block, table, kernels, whole, exact):
+    """Blocks of some lines concatenate to the whole."""
     parts, vectors = [], 0.0
     for start, stop in ((0, 2), (2, 3), (3, LINES)):
         part = shard(block, start, stop).views()
@@ -352,7 +348,6 @@ def test_blocks_of_lines_concatenate_to_the_whole(case, backend):
         np.testing.assert_allclose(joined, getattr(whole, name), rtol=1e-13, atol=1e-14)
     for name in ("log_z", "counted"):
         assert sum(getattr(p, name) for p in parts) == pytest.approx(getattr(whole, name), rel=1e-13)
-    exact = kernels.statistics(*block.views(), table, whole)[0]
     np.testing.assert_allclose(vectors, exact, rtol=1e-12, atol=1e-13)
 
 
@@ -492,13 +487,15 @@ def test_table_is_too_short_at_the_same_size(case, backend):
 
 
 def random_normal_problem(dtype, free, each=False, seed=0, n=5):
-    """Sums Σ ωt b and Σ ω bb' of random cells, and a prior, whose mean is one for all lines or one each."""
+    """Sums Σ ωt b and Σ ω bb' of random cells, and a prior, whose mean and scale are one for all lines or one each."""
     rng = np.random.default_rng(seed)
     d = len(free)
     root = rng.normal(size=(n, d, d))
     linear = rng.normal(size=(n, d)).astype(dtype)
     quadratic = pack(root @ root.transpose(0, 2, 1)).astype(dtype)
     prior = NormalPrior(rng.normal(size=(n if each else 1, d)), rng.uniform(0.5, 2.0, d), np.array(free))
+    if each:
+        prior = prior._replace(scale=rng.uniform(0.2, 5.0, n))
     return linear, quadratic, rng.normal(size=d), prior
 
 
@@ -515,8 +512,9 @@ def test_solve_normal_equals_linear_algebra(each, free, backend, dtype):
     on, off = np.flatnonzero(prior.free), np.flatnonzero(~prior.free)
     whole = unpack(quadratic.astype(np.float64), len(free))
     for line, matrix in enumerate(whole):
-        precision = matrix[np.ix_(on, on)] + np.diag(prior.precision[on])
-        right = linear[line, on] + prior.precision[on] * prior.mean[line % len(prior.mean), on]
+        own = prior.precision[on] * (prior.scale[line] if each else 1.0)
+        precision = matrix[np.ix_(on, on)] + np.diag(own)
+        right = linear[line, on] + own * prior.mean[line % len(prior.mean), on]
         right = right - matrix[np.ix_(on, off)] @ constant[off]
         np.testing.assert_allclose(mean[line, on], np.linalg.solve(precision, right), rtol=1e-10, atol=1e-12)
         np.testing.assert_array_equal(mean[line, off], constant[off])
@@ -535,9 +533,10 @@ def test_solve_normal_where_all_is_known(backend):
 
 
 def diagonal_prior():
-    """A prior whose second coordinate is known, with a mean for each line."""
+    """A prior whose second coordinate is known, with a mean and a scale for each line."""
     mean, precision = np.array([0.2, 0.0, -0.3, 0.1]), np.array([1.3, 1.0, 0.7, 0.9])
-    return NormalPrior(mean + 0.1 * np.arange(LINES)[:, None], precision, np.array([True, False, True, True]))
+    scale = np.linspace(0.3, 3.0, LINES)
+    return NormalPrior(mean + 0.1 * np.arange(LINES)[:, None], precision, np.array([True, False, True, True]), scale)
 
 
 @dtypes
@@ -579,7 +578,8 @@ def test_descend_sees_the_same_cells_as_expect(case, backend):
     prior = diagonal_prior()
     for empty in (1, LINES - 1):  # a line without cells falls back to its prior
         np.testing.assert_allclose(mean[empty, prior.free], prior.mean[empty, prior.free], rtol=1e-12)
-        np.testing.assert_allclose(variance[empty, prior.free], 1.0 / prior.precision[prior.free], rtol=1e-12)
+        own = prior.scale[empty] * prior.precision[prior.free]
+        np.testing.assert_allclose(variance[empty, prior.free], 1.0 / own, rtol=1e-12)
 
 
 @both
@@ -599,11 +599,9 @@ def test_descend_repeated_reaches_the_solution(offset, backend):
         b, noise = (part[lines.indices[cells]] for part in (block.theirs.first, block.theirs.second))
         weight = precisions[lines.group[cells]]
         known = b[:, 1] * block.mine.first[line, 1] + (lines.offset[cells] if offset else 0.0)
-        precision = np.diag(prior.precision[on]) + (b[:, on] * weight[:, None]).T @ b[:, on]
-        precision += np.diag(weight @ noise[:, on])
-        right = (weight * (lines.values[cells] - known)) @ b[:, on] + prior.precision[on] * prior.mean[
-            line % len(prior.mean), on
-        ]
+        own = prior.scale[line] * prior.precision[on]
+        precision = np.diag(own + weight @ noise[:, on]) + (b[:, on] * weight[:, None]).T @ b[:, on]
+        right = (weight * (lines.values[cells] - known)) @ b[:, on] + own * prior.mean[line, on]
         np.testing.assert_allclose(mean[line, on], np.linalg.solve(precision, right), rtol=1e-9, atol=1e-10)
         np.testing.assert_allclose(variance[line, on], 1.0 / np.diag(precision), rtol=1e-12)
         assert mean[line, 1] == block.mine.first[line, 1] and variance[line, 1] == 0.0

@@ -83,7 +83,7 @@ def test_lines_of_many_vectors_share_one_loop(monkeypatch):
     assert constants(columns_of((160, 162, 162), updates=True)) is not None
     wide = [constants(columns_of((10, d, d * (d + 1) // 2))) for d in (66, 502)]
     assert wide == [None, None]
-    assert expect_loop(wide[0], 0, False) is expect_loop(wide[1], 0, False)
+    assert expect_loop(wide[0], 0) is expect_loop(wide[1], 0)
     assert statistics_loop(wide[0], True) is statistics_loop(wide[1], True)
     assert add_loop(wide[0]) is add_loop(wide[1])
 

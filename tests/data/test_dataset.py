@@ -294,7 +294,7 @@ def sealed(folder, name, data):
     record = json.loads(path.read_text())
     record["files"][name] = [len(data), zlib.crc32(data)]
     del record["checksum"]
-    path.write_text(json.dumps({**record, "checksum": manifest._checksum(record)}))
+    path.write_text(json.dumps({**record, "checksum": manifest.checksum_of(record)}))
 
 
 @pytest.mark.parametrize(

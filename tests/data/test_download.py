@@ -134,5 +134,5 @@ def test_a_part_that_is_whole_is_taken(source, server, tmp_path):
 
 def test_without_pooch(source, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pooch", None)
-    with pytest.raises(ImportError, match=r"pip install 'nmar\[datasets\]'"):
+    with pytest.raises(ImportError, match=r"pip install pooch"):
         download.fetch(source, tmp_path)

@@ -14,16 +14,14 @@ GOOD = {
 
 
 def ask(**changed):
-    check_structure(
-        **{**GOOD, **changed}, shape=(3, 5), where="file 'a'", remedy="restore it", ordered=True, finite=True
-    )
+    check_structure(**{**GOOD, **changed}, shape=(3, 5), where="file 'a'", remedy="restore it", strict=True)
 
 
 def test_a_matrix_is_accepted():
     ask()
     ask(weights=None, values=np.array([1, 2, 3, 4]), indptr=np.array([0, 0, 0, 4]), indices=np.array([0, 1, 2, 3]))
     none = np.empty(0)
-    check_structure(np.zeros(4, int), none.astype(int), none, (3, 0), "a", "b", ordered=True, finite=True)
+    check_structure(np.zeros(4, int), none.astype(int), none, (3, 0), "a", "b", strict=True)
 
 
 @pytest.mark.parametrize(

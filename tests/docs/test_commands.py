@@ -49,5 +49,5 @@ def test_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     train, test = (nmar.read(f"{name}.csv", "row", "col", "value") for name in ("train", "test"))
     assert set(test.col_ids) - set(train.col_ids)
     written = {path.name for path in tmp_path.iterdir()}
-    assert written == {"train.csv", "test.csv", "m.nmar", "predictions.csv", "m.html"}
+    assert written == {"train.csv", "test.csv", "m.nmar", "predictions.csv", "lists.parquet", "m.html"}
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == len(test) + 1

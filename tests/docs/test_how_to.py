@@ -44,6 +44,8 @@ def test_imputation():
     assert names["turn"] < 0.0 and np.all(np.diff(names["result"].estimate) > 0.0)
     assert names["low"].min() >= 1.0 and names["high"].max() <= 5.0
     assert names["checked"].verdict
+    assert names["pooled"].frame().index.tolist() == ["level", "third", "fourth"] and names["joint"].p_value < 1e-6
+    assert names["p_values"].shape == (3, 3)
 
 
 def test_predictions_and_cross_validation():
@@ -87,3 +89,23 @@ def test_ratings():
     assert names["score"] == np.log(own).mean() > np.log(0.2) + 0.4
     assert names["cuts"].shape == (2, 4) and abs(names["share"][0] - 0.5) < 0.15
     assert len(set(names["members"] % 2)) == 1
+
+
+def test_a_service(tmp_path, monkeypatch):
+    """The page's service answers requests; the other answers are those of the model."""
+    pytest.importorskip("fastapi")
+    pytest.importorskip("httpx")
+    monkeypatch.chdir(tmp_path)
+    names = run("how-to/serve.md")
+    model, cells = names["model"], names["cells"]
+    assert names["one"]["low"] < names["one"]["mean"] < names["one"]["high"]
+    assert names["one"]["mean"] == pytest.approx(float(model.predict_entries([3], [7])[0]))
+    listed = [one["col"] for one in names["best"]]
+    assert listed == model.recommend([3], n=5, by="expected")[0][0].tolist()
+    assert not set(listed) & set(cells.col_ids[cells.col_index[cells.row_index == 3]].tolist())
+    assert len(names["guess"]) == 60 and names["unknown"].status_code == 404
+    assert len(names["updated"].training_cells_) > len(cells)
+    every = model.predict_entries(np.repeat(3, 60), model.posterior_.cols.ids)
+    np.testing.assert_allclose(names["scores"], every, atol=1e-5)
+    with np.load("factors.npz") as kept:
+        assert set(kept) == {"rows", "cols", "row_ids", "col_ids"}

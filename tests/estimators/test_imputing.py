@@ -1,8 +1,12 @@
 """Completed tables, their ids and types; shifts; bounds; errors that say what to do."""
 
+from types import SimpleNamespace
+
 import numpy as np
+import pandas
 import pytest
 from scipy.stats import kstest
+from scipy.stats import t as student
 
 import nmar
 from nmar.evaluate.scoring import probability_integral
@@ -342,3 +346,80 @@ def test_joint_draws_of_sparse_counts_are_as_small_as_predictions(mean, shape):
         drawn = model.impute(10, seed=1, cells=away, sweeps=sweeps).values
         assert drawn.max() <= (0 if mean == 0.0 else 10)
         assert drawn.mean() == pytest.approx(predicted, rel=0.2, abs=1e-4)
+
+
+def test_a_fitted_model_is_pooled_with_its_names(wide):
+    """Whatever has params and cov_params(), as the results of statsmodels do."""
+    completed = wide[0].impute(n=4, seed=0)
+    names = ["level", "slope"]
+
+    def regression(table):
+        x, y = (table.iloc[:, k].to_numpy(float) for k in (0, 1))
+        design = np.column_stack([np.ones(len(x)), x])
+        inverse = np.linalg.inv(design.T @ design)
+        params = inverse @ design.T @ y
+        noise = np.sum((y - design @ params) ** 2) / (len(y) - 2)
+        frame = pandas.DataFrame(noise * inverse, names, names)
+        return SimpleNamespace(params=pandas.Series(params, names), cov_params=lambda: frame)
+
+    found = completed.pool(regression, df=len(completed.lines) - 2)
+    assert found.frame().index.tolist() == names
+    assert found.covariance.shape == (2, 2) and 0.0 <= found.test(which=["slope"]).p_value <= 1.0
+    by_hand = [regression(table) for table in completed.tables()]
+    np.testing.assert_allclose(found.estimate, np.mean([one.params for one in by_hand], axis=0))
+
+
+def test_a_tipping_table_shifts_each_group_by_itself(wide):
+    model, _ = wide
+    completed = model.impute(n=3, seed=0)
+    people = completed.rows.ids
+    groups = {"first": people[:15], "second": people[15:]}
+
+    def difference(table):
+        one, other = (table.loc[ids].to_numpy().mean(axis=1) for ids in groups.values())
+        return one.mean() - other.mean(), one.var(ddof=1) / 15 + other.var(ddof=1) / 15
+
+    table = completed.tipping_table(difference, [-2.0, 0.0, 2.0], groups, df=28)
+    assert (table.index.name, table.columns.name) == ("first", "second") and table.shape == (3, 3)
+    by_hand = completed.pool(difference, df=28)
+    t = abs(by_hand.estimate) / by_hand.se
+    assert table.loc[0.0, 0.0] == pytest.approx(2.0 * student.sf(t, by_hand.df))
+    one = completed.shifted(2.0 * completed.noise * np.isin(people[completed.row], groups["first"])[:, None])
+    pooled = one.pool(difference, df=28)
+    assert table.loc[2.0, 0.0] == pytest.approx(2.0 * student.sf(abs(pooled.estimate) / pooled.se, pooled.df))
+    assert pooled.estimate > by_hand.estimate
+    with pytest.raises(ValueError, match="groups has 1 groups; give two"):
+        completed.tipping_table(difference, [0.0], {"first": people})
+
+
+def test_a_conclusion_moves_with_the_slope_and_tips():
+    rng = np.random.default_rng(0)
+    full = rng.normal(size=(80, 1)) + rng.normal(size=(1, 8)) + 0.5 * rng.normal(size=(80, 8))
+    seen = rng.random(full.shape) < 1.0 / (1.0 + np.exp(-1.0 - full))
+    cells = nmar.Cells.from_dense(np.where(seen, full, np.nan))
+    model = nmar.CCPF(nmar.Effects("both"), mechanism="value", factors=2, random_state=0, max_iter=20).fit(cells)
+
+    def mean(table):
+        return table.to_numpy().mean(), 1e-4
+
+    found = model.mechanism_sensitivity([0.0, 0.5, 1.5], mean, n=4)
+    assert (np.diff(found.estimate) < 0.0).all()  # missing values are lower, the more values decide
+    fixed = nmar.CCPF(nmar.Effects("both"), mechanism=nmar.ByValue(0.5), factors=2, random_state=0, max_iter=20).fit(
+        cells
+    )
+    assert found.estimate[1] == pytest.approx(fixed.impute(4, 0).pool(mean).estimate)
+    middle = found.estimate[:2].mean()
+    tips = found.tipping_point(float(middle))
+    assert 0.0 < tips < 0.5
+    assert list(found.frame().columns) == ["slope", "estimate", "low", "high"]
+    assert found.text().startswith("Slope Γ of P(observed | value)") and "fixed" in found.text()
+    assert nmar.plot.sensitivity(found).get_xlabel().startswith("slope Γ")
+    with pytest.raises(ValueError, match="slope="):
+        model.mechanism_sensitivity([np.nan], mean)
+
+
+def test_slopes_cannot_be_tried_without_cells(tmp_path):
+    cells, _ = nmar.simulate(shape=(30, 6), data=nmar.Effects("both"), density=0.6, seed=0)
+    nmar.CCPF(nmar.Effects("both"), factors=2, random_state=0, max_iter=3).fit(cells).save(tmp_path / "m.nmar")
+    with pytest.raises(ValueError, match="training cells"):
+        nmar.load(tmp_path / "m.nmar").mechanism_sensitivity([0.0], lambda table: 0.0)

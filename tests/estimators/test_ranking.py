@@ -71,6 +71,40 @@ def test_a_model_saved_with_its_cells_goes_on_and_knows_its_rows(cells, model, t
     np.testing.assert_array_equal(first.bound_trace_, second.bound_trace_)
 
 
+def test_lists_by_regression_are_those_of_the_formula(cells):
+    model = nmar.CCPF(nmar.PatternOnly(), **OPTIONS).fit(cells)
+    weights = model.posterior_.state.sides[1].pattern.weights.mean
+    x = np.zeros(cells.shape)
+    x[cells.positions()] = 1.0
+    gram = weights.T @ weights
+    gram += 0.1 * np.trace(gram) / len(gram) * np.eye(len(gram))
+    chance = model.observed_probability(np.repeat(cells.row_ids, 15), np.tile(np.arange(15), 40))
+    exact = 0.5 * (chance.reshape(40, 15) + x @ weights @ np.linalg.solve(gram, weights.T))
+    scores = model.recommend(cells.row_ids, n=15, by="regression", exclude_seen=False)[1]
+    np.testing.assert_allclose(scores, np.sort(exact, axis=1)[:, ::-1], rtol=1e-12)
+    exact[x > 0] = np.nan
+    scores = model.recommend(cells.row_ids, n=2, by="regression")[1]
+    np.testing.assert_allclose(scores[:, 0], np.nanmax(exact, axis=1), rtol=1e-12)
+    none = cells.select(np.zeros(len(cells), bool))
+    scores = model.recommend(cells.row_ids, n=15, by="regression", seen=none)[1]
+    np.testing.assert_allclose(scores, 0.5 * np.sort(chance.reshape(40, 15), axis=1)[:, ::-1], rtol=1e-12)
+
+
+def test_only_candidates_are_listed(cells, model):
+    every = model.recommend(cells.row_ids, n=15, exclude_seen=False, by="observed")[0]
+    some = [11, 3, 7]
+    ids, scores = model.recommend(cells.row_ids, n=15, exclude_seen=False, by="observed", candidates=some)
+    np.testing.assert_array_equal(ids, every[np.isin(every, some)].reshape(40, 3))
+    assert (np.diff(scores, axis=1) <= 0.0).all()
+    unseen = model.recommend(cells.row_ids, n=15, by="observed", candidates=cells)[0]
+    assert unseen.shape == (40, 0)
+    own = model.recommend(cells.row_ids, n=15, exclude_seen=False, by="observed", candidates=cells)[0]
+    for row, listed in zip(range(40), own.tolist(), strict=True):
+        assert set(listed) - {None} == set(cells.by(0).lines(row, row + 1).indices.tolist())
+    with pytest.raises(ValueError, match=r"candidates: 1 unknown on this axis: 99; name columns that were fitted"):
+        model.recommend(["u0"], candidates=[1, 99])
+
+
 @pytest.mark.parametrize("axis", ["rows", "cols"])
 @pytest.mark.parametrize("by", ["value", "observed"])
 def test_similar_lines_are_those_with_correlated_expectations(cells, model, axis, by):
@@ -185,7 +219,37 @@ class Own:
 def test_settings_of_ones_own_may_say_how_they_are_kept(cells, tmp_path, monkeypatch):
     from nmar.posterior import store
 
-    monkeypatch.setattr(store, "_REGISTERED", dict(store._REGISTERED))
+    monkeypatch.setattr(store, "REGISTERED", dict(store.REGISTERED))
     nmar.register(Own)
     nmar.CCPF(Own({"a": 1}), "linear", **OPTIONS).fit(cells).save(tmp_path / "m")
     assert nmar.load(tmp_path / "m").data == Own(("a",), 2)
+
+
+TITLES = {0: "Alien", 1: "Brazil", 2: "Casablanca"}
+
+
+def test_lists_and_factors_have_names(cells, model):
+    ids, scores = model.recommend(["u0", "u1"], n=15, exclude_seen=False)
+    titles, same = model.recommend(["u0", "u1"], n=15, exclude_seen=False, labels=TITLES)
+    np.testing.assert_array_equal(scores, same)
+    assert titles.tolist() == [[TITLES.get(one, str(one)) for one in row] for row in ids.tolist()]
+    like, named = (model.similar([0], n=14, labels=labels)[0] for labels in (None, pandas.Series(TITLES)))
+    assert named.tolist() == [[TITLES.get(one, str(one)) for one in like[0].tolist()]]
+    frame = model.col_factors_.frame(labels=pandas.DataFrame({"film": [0, 1], "title": ["Alien", "Brazil"]}))
+    assert frame["label"].tolist() == ["Alien", "Brazil", *map(str, range(2, 15))]
+    assert {"Alien", "Brazil"} <= {name for name, _ in model.col_factors_.top(15, labels=TITLES)["factor 1"]}
+    with pytest.raises(ValueError, match="none of the ids has a label; ids are like 0, and labels are those of ids"):
+        model.col_factors_.frame(labels={"0": "Alien"})
+    with pytest.raises(TypeError, match="labels is a list; pass a dict"):
+        model.recommend(["u0"], labels=["Alien"])
+
+
+def test_lists_as_a_frame(model):
+    frame = model.recommend_frame(["u1", "u0"], n=2, labels=TITLES)
+    assert frame.columns.tolist() == ["row", "rank", "col", "label", "score"]
+    assert frame["row"].tolist() == ["u1", "u1", "u0", "u0"] and frame["rank"].tolist() == [1, 2, 1, 2]
+    ids, scores = model.recommend(["u1", "u0"], n=2)
+    assert frame["col"].tolist() == ids.ravel().tolist() and frame["score"].tolist() == scores.ravel().tolist()
+    everybody = model.recommend_frame(n=1)
+    assert everybody["row"].tolist() == model.posterior_.rows.ids.tolist() and "label" not in everybody
+    np.testing.assert_array_equal(model.recommend(n=1)[0].ravel(), everybody["col"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nmar
-from nmar.evaluate.check import LEVELS, _coverage
+from nmar.evaluate.check import LEVELS, coverage_finding
 from nmar.evaluate.gains import Judges
 from nmar.prob.factor import GammaFactor
 
@@ -87,12 +87,12 @@ def test_coverage_of_the_truth_is_seldom_a_misfit(n):
     rng, times = np.random.default_rng(n), 1000
     flagged = np.zeros(len(LEVELS))
     for integrals in rng.random((times, n)):
-        flagged += [bool(_coverage(integrals, apart(n), level).misfit) for level in LEVELS]
+        flagged += [bool(coverage_finding(integrals, apart(n), level).misfit) for level in LEVELS]
     assert flagged.max() / times < 0.05 + 3.0 * np.sqrt(0.05 * 0.95 / times)
 
 
 def test_coverage_has_an_error_and_a_p_value_where_all_cells_are_inside():
-    one = _coverage(np.full(20, 0.5), apart(20), 0.5)
+    one = coverage_finding(np.full(20, 0.5), apart(20), 0.5)
     assert one.error == pytest.approx(np.sqrt(0.25 / 20)) and 2.0 * 0.5**20 <= one.p_value < 1e-4
     assert "too wide" in one.misfit
 
@@ -102,7 +102,9 @@ def test_cells_of_a_line_that_go_together_are_no_misfit(axis):
     """All cells of a line are inside or outside: 3 of 8 lines say little, 24 of 64 cells would say much."""
     places = np.divmod(np.arange(64), 8)
     inside = np.where(places[axis] < 3, 0.5, 0.99)
-    assert _coverage(inside, apart(64), 0.6).misfit and not _coverage(inside, Judges.at(*places), 0.6).misfit
+    assert (
+        coverage_finding(inside, apart(64), 0.6).misfit and not coverage_finding(inside, Judges.at(*places), 0.6).misfit
+    )
 
 
 @pytest.fixture(scope="module")

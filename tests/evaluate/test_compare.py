@@ -14,6 +14,7 @@ from nmar.evaluate.comparison import Comparison, Key
 from nmar.evaluate.scoring import score
 from nmar.fit.train import train as train_model
 from nmar.posterior.posterior import log_density
+from nmar.report.html import comparison_page
 
 DATA = "factorization:2"
 
@@ -273,3 +274,14 @@ def test_effects_with_and_without_covariates_are_two_models(linked: nmar.Cells) 
     found = nmar.compare(linked, models, ["linear"], False, False, seeds=1, factors=2, max_iter=2)
     assert {row.data for row in found.rows} == {"effects:rows", "effects:rows+covariates"}
     assert {row.data for row in found.rows if row.kind == "taste"} == {"effects:rows"}  # covariates are taken there
+
+
+def test_the_star_is_at_the_model_that_the_verdict_recommends(comparison: Comparison) -> None:
+    """Not at the highest likelihood, which here is that of a control that is never recommended."""
+    result = moved(comparison, {"taste (shuffled)": 1.0})
+    used = result.recommended()
+    assert used.name == result.verdict.recommended != result.best().name
+    starred = [line for line in result.text().splitlines() if line.strip().startswith("★")]
+    assert [line.split()[1] for line in starred] == [used.name]
+    page = comparison_page(result)
+    assert page.count('class="badge">') == 1 and "best</span>" not in page

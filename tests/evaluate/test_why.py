@@ -163,7 +163,7 @@ def test_what_auto_cannot_judge_is_refused(settings, told):
 
 def test_auto_of_counts_has_no_mechanism():
     counts = nmar.Cells.from_dense(np.where(np.isnan(table(1.0)[0]), np.nan, 1.0))
-    options = Options.of(data=nmar.Constant("poisson"), mechanism="auto")
+    options = Options(data=nmar.Constant("poisson"), mechanism="auto")
     assert with_chosen_mechanism(counts, options) == (replace(options, mechanism="none"), ())
     with pytest.raises(ValueError, match="takes no mechanism"):
         nmar.why_missing(counts, nmar.Constant("poisson"))

@@ -222,8 +222,8 @@ APART = {
 
 @pytest.mark.parametrize("name", APART)
 def test_fingerprints_tell_data_models_apart_by_their_covariates(name):
-    found = [fingerprint(Options.of(data=data)) for data in APART[name]]
-    again = [fingerprint(Options.of(data=data)) for data in copy.deepcopy(APART[name])]
+    found = [fingerprint(Options(data=data)) for data in APART[name]]
+    again = [fingerprint(Options(data=data)) for data in copy.deepcopy(APART[name])]
     assert len(set(found)) == len(found) and found == again
 
 
@@ -232,7 +232,7 @@ def test_fingerprints_tell_weights_targets_and_patterns_apart():
     heavy = cells.with_weights([1.0, 2.0, 1.0])
     settings = [{"target": "all"}, {"target": "all", "propensity": np.full(3, 0.5)}, {"pattern": nmar.Pattern(10)}]
     settings += [{"pattern": nmar.Pattern(10, rows=x)} for x in (TABLE, changed(TABLE))]
-    found = [fingerprint(Options.of(**given), cells) for given in ({}, *settings)] + [fingerprint(Options.of(), heavy)]
+    found = [fingerprint(Options(**given), cells) for given in ({}, *settings)] + [fingerprint(Options(), heavy)]
     assert len(set(found)) == len(found)
 
 
@@ -242,7 +242,7 @@ def test_a_fingerprint_is_that_of_another_process():
 
         def predict(self, X): ...
 
-    one, other = (fingerprint(Options.of(data=nmar.Regressor(Plain(), row_features=TABLE))) for _ in range(2))
+    one, other = (fingerprint(Options(data=nmar.Regressor(Plain(), row_features=TABLE))) for _ in range(2))
     assert one == other
 
 

@@ -75,7 +75,7 @@ def test_number_of_factors_without_values_and_of_two_stages(coupled, data, linka
 
 def test_stochastic_solvers_refuse_to_choose():
     with pytest.raises(ValueError, match="cannot be chosen by a stochastic solver"):
-        Options.of(solver="minibatch", factors="auto")
+        Options(solver="minibatch", factors="auto")
 
 
 def test_all_cells_judge_together_and_ties_have_no_distance():
@@ -87,6 +87,6 @@ def test_all_cells_judge_together_and_ties_have_no_distance():
 @pytest.mark.slow
 def test_choice_is_made_on_cells_that_are_not_fitted_meanwhile(at_random):
     """The judges are hidden from the pattern and take no part in the trials: fits of the whole stay reproducible."""
-    options = Options.of(data=nmar.Factorization(2), linkage=nmar.Free(thinning=8), factors="auto", random_state=0)
+    options = Options(data=nmar.Factorization(2), linkage=nmar.Free(thinning=8), factors="auto", random_state=0)
     one, two = (train(at_random, options).posterior.state.shared.linkage for _ in range(2))
     assert one == two

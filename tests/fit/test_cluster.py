@@ -129,7 +129,7 @@ def test_lines_in_shared_memory_give_the_same_bits_and_are_let_go(processes, tmp
 
 
 def held():
-    return len(sharing._attached), len(spools._held)
+    return len(sharing.attached), len(spools.held_files)
 
 
 def test_fit_score_predict_and_recommend_run_on_the_cluster(nearby, tmp_path):
@@ -152,7 +152,7 @@ def test_fit_score_predict_and_recommend_run_on_the_cluster(nearby, tmp_path):
         np.testing.assert_allclose(there.score(dataset), here.score(cells), rtol=1e-13)
         for one, other in zip(there.recommend(np.arange(30), 4), here.recommend(np.arange(30), 4), strict=True):
             np.testing.assert_array_equal(one, other)
-    assert set(tasks) == {"score_rows", "recommend_rows"}
+    assert set(tasks) == {"score_rows", "recommend"}
     there.save(tmp_path / "m.nmar")
     assert nmar.load(tmp_path / "m.nmar").predict_entries([1], [2]) == here.predict_entries([1], [2])
 
@@ -176,7 +176,7 @@ def test_cells_in_memory_need_no_folder_on_one_machine(nearby, tmp_path, monkeyp
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     there = model("both").fit(cells, client=nearby)
     assert same_fit(model("both").fit(cells), there)
-    assert there._seen is cells and not list(tmp_path.iterdir())
+    assert there.training_cells_ is cells and not list(tmp_path.iterdir())
     monkeypatch.setattr("nmar.estimators.where.on_one_machine", lambda client: False)
     with pytest.raises(ValueError, match=r"several machines reads cells from files: pass nmar\.Dataset, or scratch="):
         model("both").fit(cells, client=nearby)
@@ -276,13 +276,13 @@ def test_a_scheduler_that_is_gone_is_not_taken_for_alive_because_it_was_known(tm
     try:
         client = distributed.Client(scheduler_file=str(where), timeout=100)
         place = cluster.Cluster(client, Spool(Storage(str(tmp_path))), None)
-        assert place._alive()
+        assert place.alive()
     finally:
         scheduler.kill()
         scheduler.wait()
     monkeypatch.setattr(cluster, "LONGEST_ANSWER", 2.0)
     client.status = "running"  # as it is until the client has noticed
-    assert not place._alive()
+    assert not place.alive()
     client.close(timeout=1)
 
 

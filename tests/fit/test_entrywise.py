@@ -9,7 +9,7 @@ from problems_fit import SETTINGS, around, cells_of, same, start
 import nmar
 from nmar.fit.loop.run import Progress, run
 from nmar.fit.loop.stop import StopRule
-from nmar.fit.solvers.entrywise import Entrywise, Visits, _gammas, _lines
+from nmar.fit.solvers.entrywise import Entrywise, Visits, line_arrays, pattern_arrays
 from nmar.models.half_sweep import half_sweep
 
 # steps of the paper's size need millions of visits: larger ones serve a small test
@@ -58,10 +58,10 @@ def expected_targets(problem):
     state = run(Progress(problem.state), around(problem), StopRule(3, 0.0)).state
     law, shared, shape, step = problem.law, state.shared, problem.observed.cells.shape, 1e-8
     visits = Visits(Entrywise(t0=1.0 / step, xi=1.0), problem.observed, law, np.random.SeedSequence(0))
-    arrays, seen = [*_gammas(state), *_lines(state, law)], tuple(np.zeros(n) for n in (*shape, *shape))
+    arrays, seen = [*pattern_arrays(state), *line_arrays(state, law)], tuple(np.zeros(n) for n in (*shape, *shape))
     before = [part.copy() for part in arrays]
     places = np.setdiff1d(np.arange(shape[0] * shape[1]), visits.away)
-    visits._visit(places, arrays, seen, around(problem), shared, shared.linkage.table(200))
+    visits.visit(places, arrays, seen, around(problem), shared, shared.linkage.table(200))
     for axis in (0, 1):
         line = places // shape[1] if axis == 0 else places % shape[1]
         visited = np.bincount(line, minlength=shape[axis])[:, None]

@@ -121,14 +121,14 @@ def test_a_damaged_shard_ends_the_fit_by_name_and_leaves_the_checkpoint(tmp_path
 
 def test_a_fit_reads_a_few_blocks_at_a_time(tmp_path, monkeypatch):
     dataset, longest = on_disk(cells_for("diagonal"), tmp_path / "d"), []
-    read = StoredArray._read
+    read = StoredArray.read
 
     def noted(array, start, stop):
         longest.append(stop - start)
         return read(array, start, stop)
 
     started = []
-    monkeypatch.setattr(StoredArray, "_read", noted)
+    monkeypatch.setattr(StoredArray, "read", noted)
     model("diagonal", n_jobs=1).fit(dataset, callbacks=[lambda record: started.append(len(longest))])
     degree = max(int(np.diff(dataset.by(axis).indptr).max()) for axis in (0, 1))
     assert max(longest[started[0] :]) <= max(degree, halves.BLOCK)  # a line is read whole, however long

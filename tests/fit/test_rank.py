@@ -68,7 +68,7 @@ def test_values_without_factors_choose_the_smallest():
 
 def test_short_runs_obey_max_iter_and_progress_says_what_is_tried(cells):
     said = []
-    options = Options.of(data=Factorization("auto"), **HASTY)
+    options = Options(data=Factorization("auto"), **HASTY)
     fitted = train(cells, options, watch=lambda trace, state, trying="": said.append(trying))
     doing = [f"trying rank {each}" for each in sorted(choice.value for choice in fitted.choices)]
     assert list(dict.fromkeys(said)) == [*doing, ""] and all(said.count(each) == 2 for each in (*doing, ""))
@@ -120,7 +120,7 @@ def test_every_fit_of_a_split_has_the_rank_that_the_ignorable_model_chose(cells)
 
 def test_where_it_cannot_be_chosen_it_is_refused_by_name(cells):
     with pytest.raises(ValueError, match="rank='auto' cannot be chosen by a stochastic solver"):
-        Options.of(data=Factorization("auto"), solver="minibatch")
+        Options(data=Factorization("auto"), solver="minibatch")
     with pytest.raises(ValueError, match="rank='auto' is not chosen for the two-stage baseline"):
         CCPF(Factorization("auto"), "two-stage").fit(cells)
     with pytest.raises(ValueError, match="rank='auto' is chosen from cells in a fit"):

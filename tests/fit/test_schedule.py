@@ -10,7 +10,7 @@ from problems_fit import NOISY, SETTINGS, THINNED, around, cells_of, same, start
 
 import nmar
 from nmar.fit.loop.remember import BatchSums
-from nmar.fit.loop.run import BatchStep, Memory, Progress, _bound, run, sweep_batch
+from nmar.fit.loop.run import BatchStep, Memory, Progress, bound_at, run, sweep_batch
 from nmar.fit.loop.stop import StopRule
 from nmar.fit.problem import observe
 from nmar.fit.solvers.align import align
@@ -81,7 +81,7 @@ def test_remembered_batches_sum_to_the_whole_once_all_were_seen(name, hide):
     problem = start(name, hide=hide)
     lead = problem.law.lead
     schedule = Batches(Minibatch(batch_size=20, remember=True), problem.observed, problem.law, SEED)
-    sums = schedule._remembering(problem.state, Memory(), around(problem)).sums
+    sums = schedule.remembering(problem.state, Memory(), around(problem)).sums
     state = problem.state
     whole, _, _ = half_sweep(1 - lead, state, Context(*_all(problem)))
     pair = None
@@ -103,13 +103,13 @@ def test_bounds_of_equal_batches_average_to_the_bound(name, hide):
     problem = start(name, hide=hide)
     lead, state, values = problem.law.lead, problem.state, []
     _, info, _ = half_sweep(lead, state, around(problem))
-    exact = _bound(state, info.log_z, around(problem), 1.0)
+    exact = bound_at(state, info.log_z, around(problem), 1.0)
     schedule = Batches(Minibatch(batch_size=15), problem.observed, problem.law, SEED)
     assert [len(part) for part in schedule.parts] == [15] * 4
     for here, part in zip(schedule.observed, schedule.parts, strict=True):
         local, there = state.with_side(lead, state.sides[lead].take(part)), Context(here, *_rest(problem))
         _, info, _ = half_sweep(lead, local, there)
-        values.append(_bound(local, info.log_z, there, 4.0))
+        values.append(bound_at(local, info.log_z, there, 4.0))
     assert np.mean(values) == pytest.approx(exact, rel=1e-12)
 
 
@@ -141,7 +141,7 @@ def test_remembered_sums_follow_the_noise_levels_of_their_lines():
     levels = np.random.default_rng(2).gamma(4.0, 0.25, len(side.noise.alpha))
     now = problem.state.with_side(other, replace(side, noise=GammaFactor(side.noise.alpha, side.noise.alpha / levels)))
     schedule = Batches(Minibatch(batch_size=20, remember=True), problem.observed, problem.law, SEED)
-    sums = schedule._remembering(problem.state, Memory(), around(problem)).sums
+    sums = schedule.remembering(problem.state, Memory(), around(problem)).sums
     for b, part in enumerate(schedule.parts):
         state = problem.state if b + 1 < len(schedule.parts) else now
         local = state.with_side(lead, state.sides[lead].take(part))

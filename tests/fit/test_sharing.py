@@ -86,9 +86,9 @@ def test_what_is_closed_cannot_be_mapped_any_more_and_stays_readable_here():
 
 def test_detached_arrays_are_forgotten(shared):
     attach(shared.reference(filled(shared)))
-    assert [key for key in sharing._attached if key[2] == shared.token]
+    assert [key for key in sharing.attached if key[2] == shared.token]
     detach(shared.token)
-    assert not [key for key in sharing._attached if key[2] == shared.token]
+    assert not [key for key in sharing.attached if key[2] == shared.token]
 
 
 def test_a_record_names_shared_arrays_and_holds_others(shared, tmp_path):

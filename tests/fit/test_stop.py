@@ -48,7 +48,7 @@ def test_sweeps_and_time_stop():
 
 def test_the_best_state_by_validation_is_kept_not_the_last(monkeypatch):
     scores = iter([-3.0, -2.0, -1.0, -1.5, -1.6, -1.4, -1.7])
-    monkeypatch.setattr("nmar.fit.finish._score", lambda posterior, cells: next(scores))
+    monkeypatch.setattr("nmar.fit.finish.score", lambda posterior, cells: next(scores))
     train, valid, _ = cells_of(SETTINGS["full"]).split(test=0.1, valid=0.1, seed=0)
     states = []
     model = nmar.CCPF(SETTINGS["full"], "free", factors=3, max_iter=60, patience=4, starts=1, random_state=0)
@@ -136,7 +136,7 @@ def test_a_fit_that_is_asked_for_no_search_is_one_run(link, monkeypatch):
 
 def test_the_progress_bar_is_told_of_every_sweep(monkeypatch):
     made, told = counting(monkeypatch), []
-    options = Options.of(data=SETTINGS["full"], linkage="free", factors=3, starts="auto", max_iter=2, random_state=0)
+    options = Options(data=SETTINGS["full"], linkage="free", factors=3, starts="auto", max_iter=2, random_state=0)
     fitted = train(cells_of(SETTINGS["full"]), options, watch=lambda trace, *_: told.append(trace.seconds[-1]))
     assert len(told) == len(made) == 10
     assert fitted.trace.seconds[0] >= fitted.trace.before >= sum(told[k] for k in (1, 3, 5, 7))  # each run's last
@@ -203,7 +203,7 @@ def test_a_callback_stops_the_fit_not_the_search_before_it():
 
 
 def test_a_pattern_alone_goes_on_longer_unless_it_is_told():
-    assert Options.of().stop.tol == 1e-4
-    assert Options.of(data=nmar.PatternOnly()).stop.tol == 3e-5
-    assert Options.of(data=nmar.PatternOnly(), tol=1e-3).stop.tol == 1e-3
-    assert Options.of(data=nmar.PatternOnly(), tol=0).stop.tol == 0
+    assert Options().tol == 1e-4
+    assert Options(data=nmar.PatternOnly()).tol == 3e-5
+    assert Options(data=nmar.PatternOnly(), tol=1e-3).tol == 1e-3
+    assert Options(data=nmar.PatternOnly(), tol=0).tol == 0

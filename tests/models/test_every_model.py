@@ -118,7 +118,7 @@ def held_bound(case, state, axis, side, shared_data, q):
     theirs = view(state.sides[1 - axis], 1 - axis, law, shared, reference)
     table = cell_law(law, shared, observed.distinct)
     first, second = reference.moments(lines, mine, theirs, table)
-    density = reference._log_density(lines, table, first, second)
+    density = reference.log_density(lines, table, first, second)
     sides = [state.sides[0].data, state.sides[1].data]
     sides[axis] = side
     divergence = sum(law.data.divergence(sides[k], k, shared_data) for k in (0, 1))
@@ -245,7 +245,8 @@ def test_one_cluster_is_the_effect_of_the_other_side(axis, other, cells):
 
 def test_regression_on_a_constant_is_effects_with_the_same_prior(cells):
     """A covariate that never varies leaves the intercept: a row effect, here with the prior mean of both at 0."""
-    from nmar.models.bilinear import Bilinear, Coordinates
+    from nmar.models.bilinear import Bilinear
+    from nmar.models.coordinates import Coordinates
 
     ones = np.ones((cells.shape[1], 1))
     own = Coordinates((True,), (0.0,), (True,))

@@ -144,7 +144,7 @@ def test_own_lines_of_a_reader_are_folded_in_and_grown(counted):
         np.append(cells.values, [0.1, 0.2, 0.3]),
         (len(ids), cells.shape[1]),
     )
-    job = Job(Options.of(data=Effects()), more, None, None, choose("numba"), Serial(), None, Control())
+    job = Job(Options(data=Effects()), more, None, None, choose("numba"), Serial(), None, Control())
     longer = grown(replace(known, rows=cells.rows), job)
     np.testing.assert_array_equal(longer.state.sides[0].reading.alpha[-2:], [3.0, 2.0])
 

@@ -55,10 +55,10 @@ CONSTANTS = {
     "constant-binomial": Constant("binomial", trials=7),
 }
 MODELS = {
-    "full": Factorization(2),
-    "full-plain": Factorization(2, bias=False),
-    "diagonal": Factorization(2, covariance="diagonal"),
-    "diagonal-plain": Factorization(2, covariance="diagonal", bias=False),
+    "full": Factorization(2, student=False),
+    "full-plain": Factorization(2, bias=False, student=False),
+    "diagonal": Factorization(2, covariance="diagonal", student=False),
+    "diagonal-plain": Factorization(2, covariance="diagonal", bias=False, student=False),
     "poisson": Factorization(2, family="poisson"),
 }
 

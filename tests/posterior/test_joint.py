@@ -85,7 +85,7 @@ def exact_covariance(posterior, cells):
 
 @pytest.mark.slow
 def test_data_augmentation_has_the_exact_posterior_covariance_and_mean_field_has_not(monkeypatch):
-    monkeypatch.setattr(augment, "_drawn_dispersion", lambda known, shared, info, rng: shared)  # σ² known
+    monkeypatch.setattr(augment, "drawn_dispersion", lambda known, shared, info, rng: shared)  # σ² known
     model, cells = fitted(nmar.Effects("both"), shape=(12, 6))
     known, n = with_effects(model.posterior_, 4.0), 400
     i, j = np.indices(cells.shape).reshape(2, -1)

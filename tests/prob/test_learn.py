@@ -9,7 +9,7 @@ from scipy.optimize import minimize, minimize_scalar
 
 from nmar.prob.families import FAMILIES, family
 from nmar.prob.learn import event_rate, log_prior_dispersion, objective, update
-from nmar.prob.learn_linkage import _Chain
+from nmar.prob.learn_linkage import Chain
 from nmar.prob.linkage import FLOOR, LINKAGES, Exponential, Free, Geometric, Ignorable, Linear
 from nmar.prob.statistics import Statistics
 
@@ -199,7 +199,7 @@ def test_free_table_derivatives(name, learn):
     law, rng = family(name), np.random.default_rng(6)
     link, dispersion = random_state("free", None, law, rng)
     learn = learn and law.learns_dispersion
-    chain = _Chain(link, law, random_statistics(law, link, rng), dispersion, learn)
+    chain = Chain(link, law, random_statistics(law, link, rng), dispersion, learn)
     point = rng.normal(0, 0.3, link.levels - 1 + learn)
     slopes, bends = chain.curvature(point)
     np.testing.assert_allclose(slopes, gradient(chain.value, point), rtol=1e-6, atol=1e-5)

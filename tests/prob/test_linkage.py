@@ -249,9 +249,10 @@ def test_theorem_2_the_mixture_tends_to_the_family(name, kind):
     ("make", "words"),
     [
         (lambda: Linear(0.5), "c is 0.5.*below 0.5"),
-        (lambda: Linear(thinning=0.5), "thinning is 0.5.*at least 1"),
+        (lambda: Linear(thinning=0.5), "thinning is 0.5.*from 1 to 1000"),
         (lambda: Free(thinning=np.inf), "thinning is inf"),
-        (lambda: Free(thinning="auto"), "thinning is 'auto'; give a number of at least 1"),
+        (lambda: Linear(thinning=1e6), "thinning is 1000000.0; give a number from 1 to 1000"),
+        (lambda: Free(thinning="auto"), "thinning is 'auto'; give a number from 1 to 1000"),
         (lambda: Geometric(np.inf), "c is inf.*finite"),
         (lambda: Exponential(prior_width=0), "prior_width is 0.*above zero"),
         (lambda: Linear(mean="slide"), "mean is 'slide'.*'shift' or 'scale'"),

@@ -71,7 +71,7 @@ def test_a_comparison(comparison: Comparison, tmp_path: Path) -> None:
     check(found)
     rows = len(comparison.rows)
     coupled = sum(row.best_control is not None for row in comparison.rows)
-    assert all(one["gains"] == one["zeros"] == rows and one["cells"] == 6 * rows + 5 * coupled for one in found)
+    assert all(one["gains"] == one["zeros"] == rows and one["cells"] == 6 * rows + 4 * coupled for one in found)
 
 
 def test_a_model(linked: nmar.Cells, tmp_path: Path) -> None:

@@ -257,7 +257,7 @@ def test_values_that_do_not_vary_have_no_r2(tmp_path: Path) -> None:
 def test_what_is_no_number_is_an_error_of_its_line(
     row: dict, error: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Reproduction, "_fitted", lambda *given: [row])
+    monkeypatch.setattr(Reproduction, "fitted", lambda *given: [row])
     groups = list(Reproduction(data, tmp_path, ASKED).records("table4"))
     assert [len(rows) for rows in groups] == [1, 1]
     assert all(rows[0]["error"].startswith(error) for rows in groups), groups
@@ -292,15 +292,15 @@ def test_settings_are_looked_at_once(setting: dict, message: str) -> None:
 
 
 def test_a_figure_does_not_ask_for_what_it_ignores(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "_tested", lambda result: {"p_value": 0.5})
+    monkeypatch.setattr(run, "tested", lambda result: {"p_value": 0.5})
     made = Reproduction(data, tmp_path, ASKED, n_jobs=1)
     one = cell("figure1", "yelp", "PMF")
-    monkeypatch.setattr(Reproduction, "_test", lambda *given: None)
+    monkeypatch.setattr(Reproduction, "test_of", lambda *given: None)
     rows = made.record(one)
-    monkeypatch.setattr(Reproduction, "_test", lambda *given: pytest.fail("fitted again"))
+    monkeypatch.setattr(Reproduction, "test_of", lambda *given: pytest.fail("fitted again"))
     asked = replace(ASKED, seeds=3, dtype="float32", bias=False)
     assert replace(made, asked=asked).record(one) == rows
-    monkeypatch.setattr(Reproduction, "_test", lambda *given: 1 / 0)
+    monkeypatch.setattr(Reproduction, "test_of", lambda *given: 1 / 0)
     assert "ZeroDivisionError" in replace(made, asked=replace(asked, seed=1)).record(one)[0]["error"]
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from nmar.estimators.ccpf import CCPF
 
 
+TRUSTED = "a type that a scikit-learn estimator in a file may be made of; may be repeated"
 # Of files alone.
 FILE_OPTIONS = ("row", "col", "value", "weight", "duplicates", "layer", "delimiter", "no_header", "text_ids",
                 "wide", "index")  # fmt: skip
@@ -44,8 +45,7 @@ def note_ratings(cells: Cells, models: list[Any]) -> None:
 def model_arguments(parser: argparse.ArgumentParser, written_by: str = "nmar fit") -> None:
     """Which model, and what its file may hold."""
     parser.add_argument("model", metavar="MODEL", help=f"a file written by {written_by}")
-    trusted = "a type that a scikit-learn estimator in MODEL may be made of; may be repeated"
-    parser.add_argument("--trusted", action="append", default=[], metavar="TYPE", help=trusted)
+    parser.add_argument("--trusted", action="append", default=[], metavar="TYPE", help=TRUSTED)
 
 
 def table_arguments(parser: argparse.ArgumentParser, value: bool = True) -> None:

@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         import shtab
     except ImportError:
-        raise ImportError("nmar completion needs shtab: pip install 'nmar[completion]'") from None
+        raise ImportError("nmar completion needs shtab: pip install shtab") from None
     from nmar.cli.main import parsers
 
     out(shtab.complete(parsers()[0], args.shell))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nmar.cli.common import (
     note,
@@ -24,6 +24,7 @@ from nmar.fit.parameters import PARAMETERS
 
 if TYPE_CHECKING:
     from nmar.estimators.ccpf import CCPF
+    from nmar.models.settings import Settings
 
 HELP = "fit a model and write it to a file"
 EXAMPLE = """\
@@ -71,9 +72,10 @@ def run(args: argparse.Namespace) -> int:
         if path
     }
     from nmar.estimators.ccpf import CCPF
+    from nmar.report.described import chosen_words, noise_words
 
     note_ratings(cells, [data])
-    settings = settings_of(args, SETTINGS)
+    settings = _with_bounds(settings_of(args, SETTINGS), data)
     model = CCPF(data=data, linkage=linkage, verbose=0 if args.quiet else 1, **settings)
     kept = {"checkpoint": args.checkpoint, "every": args.every, "resume": args.resume}
     try:
@@ -85,9 +87,17 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         out(_json(model, args.output))
     note(f"{cells!r}")
-    note(f"stopped after {model.n_iter_} sweeps ({model.stop_reason_}), dispersion {model.dispersion_:.4g}")
+    if chosen := chosen_words(model):
+        note(f"chosen: {chosen}")
+    note(f"stopped after {model.n_iter_} sweeps ({model.stop_reason_}); {noise_words(model)}")
     note(f"wrote {args.output}")
     return 0
+
+
+def _with_bounds(settings: dict[str, Any], data: Settings) -> dict[str, Any]:
+    """The settings, with the range of ratings unless --bounds says otherwise."""
+    bounds = settings.pop("bounds", None if getattr(data, "family", "") == "levels" else "auto")
+    return settings if bounds in (None, "none") else {**settings, "bounds": bounds}
 
 
 def _json(model: CCPF, path: str) -> str:

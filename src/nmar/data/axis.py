@@ -184,21 +184,31 @@ class Axis:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Axis:
-        """The inverse of `to_arrays`."""
+        """The inverse of `to_arrays`; arrays that describe no axis are refused."""
+        if wrong := (set(arrays) - {"name"}) ^ {"kind", "ids"}:
+            raise ValueError(f"an axis has the parts kind, ids and name, not {sorted(wrong)}")
         axis = cls._of_ids(str(arrays["kind"]), np.asarray(arrays["ids"]))
         return axis.called(str(arrays["name"])) if "name" in arrays else axis
 
     @classmethod
     def _of_ids(cls, kind: str, ids: NDArray[Any]) -> Axis:
         if kind == "range":
+            if ids.shape != () or ids.dtype.kind not in "iu":
+                raise ValueError(f"ids of shape {ids.shape} and dtype {ids.dtype} in place of how many there are")
             return cls.range(int(ids))
-        if kind == "array":
-            return _from_table(ids)
-        if kind == "str":
-            return _from_table(object_array(ids.tolist()))
-        if kind == "json":
-            return _from_table(object_array([decode(text) for text in ids.tolist()]))
-        raise ValueError(f"kind={kind!r} is not an axis; expected 'range', 'array', 'str' or 'json'")
+        if ids.ndim != 1:
+            raise ValueError(f"ids of shape {ids.shape}; an axis has one list of them")
+        if kind == "array" and ids.dtype.kind in "iufbmM":
+            made = _from_table(ids)
+        elif kind == "str" and ids.dtype.kind == "U":
+            made = _from_table(object_array(ids.tolist()))
+        elif kind == "json" and ids.dtype.kind == "U":
+            made = _from_table(object_array([decode(text) for text in ids.tolist()]))
+        else:
+            raise ValueError(f"kind={kind!r} of {ids.dtype} is not an axis; expected 'range', 'array', 'str' or 'json'")
+        if made.table is not None and len(distinct(made.table)[0]) < len(made):
+            raise ValueError("ids that are repeated; an axis holds each id once")
+        return made
 
     def __len__(self) -> int:
         return self.size

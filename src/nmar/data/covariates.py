@@ -23,22 +23,13 @@ MOST_LEVELS = 200  # of a column of categories: more of them are ids
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Covariates as numbers.
+    """Covariates as numbers."""
 
-    Attributes
-    ----------
-    ids : Axis or None
-        Ids of the rows or columns that have them. None: by position.
-    x : ndarray of shape (lines, F)
-        Each column with mean 0; numbers have standard deviation 1, indicators of a category are 0 or 1 less their
-        share.
-    names : tuple of str
-        Names of the columns: "age", "gender=F", "age missing".
-    """
-
-    ids: Axis | None
+    ids: Axis | None  # Ids of the rows or columns that have them. None: by position.
+    # (lines, F) Each column with mean 0; numbers have standard deviation 1, indicators of a category are 0 or 1 less
+    # their share
     x: Array
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # names of the columns: "age", "gender=F", "age missing"
 
     def lines(self, axis: Axis, argument: str) -> Array:
         """(n, F) covariates of the lines of an axis; the mean for ids that have none, with a warning."""
@@ -80,20 +71,11 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class CovariateTable:
-    """Covariates as they were given, in a form that files can hold.
+    """Covariates as they were given, in a form that files can hold."""
 
-    Attributes
-    ----------
-    ids : Axis or None
-        Ids of the rows or columns. None: by position.
-    names : tuple of str
-        Names of the columns.
-    entries : tuple
-        Entries of each column: numbers and booleans as an array, categories as a tuple of texts, None where missing.
-    """
-
-    ids: Axis | None
-    names: tuple[str, ...]
+    ids: Axis | None  # Ids of the rows or columns. None: by position.
+    names: tuple[str, ...]  # names of the columns
+    # entries of each column: numbers and booleans as an array, categories as a tuple of texts, None where missing
     entries: tuple[Any, ...]
 
     @classmethod

@@ -29,7 +29,7 @@ from nmar.data.manifest import (
     find_manifest,
     known_files,
     pack_axis,
-    unpack_axis,
+    read_axis,
 )
 from nmar.data.shards import Plan, Tell, run_build, write_lines
 from nmar.data.storage import Storage, find_files, is_remote
@@ -179,7 +179,7 @@ class Dataset(Cells):
     def _axis(self, axis: int) -> Axis:
         if axis not in self._axes:
             name = AXES[axis]
-            made = unpack_axis(self._files.read(name))
+            made = read_axis(self._files, name)
             if len(made) != self.shape[axis]:
                 raise ValueError(
                     f"file {self.storage.path(name)!r} is damaged: {len(made)} ids, and the dataset has"

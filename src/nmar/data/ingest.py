@@ -20,7 +20,7 @@ from nmar.data import build
 from nmar.data.axis import Axis
 from nmar.data.compact import compact
 from nmar.data.compressed import index_dtype
-from nmar.data.manifest import pack_axis, unpack_axis
+from nmar.data.manifest import pack_axis, read_axis
 from nmar.data.storage import Storage, as_array, filesystem, is_remote, version_of
 from nmar.data.tables import Wanted, arrow_array, coded, parquet_library
 
@@ -44,20 +44,11 @@ class Piece:
 
 @dataclass(frozen=True)
 class Source:
-    """Where the cells come from.
+    """Where the cells come from."""
 
-    Attributes
-    ----------
-    pieces : tuple of Piece
-        Pieces of all files, in order.
-    columns : tuple of str
-        Names of the row, column and value columns and, where there is one, of the weights.
-    identity : dict of str to object
-        Names, lengths, times and columns of the files, by which a build that goes on knows them again.
-    """
-
-    pieces: tuple[Piece, ...]
-    columns: tuple[str, ...]
+    pieces: tuple[Piece, ...]  # pieces of all files, in order
+    columns: tuple[str, ...]  # names of the row, column and value columns and, where there is one, of the weights
+    # names, lengths, times and columns of the files, by which a build that goes on knows them again
     identity: dict[str, Any]
     options: tuple[tuple[str, Any], ...] = ()
 
@@ -161,25 +152,13 @@ def by_lines(major: Array, count: int) -> tuple[Array, NDArray[np.int64]]:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """A piece whose ids have their places on the axes of all cells.
-
-    Attributes
-    ----------
-    values : str
-        Dtypes of the values, and of the places of the columns.
-    columns : dtype
-        Dtypes of the values, and of the places of the columns.
-    cells : ndarray
-        (shards + 1) where the cells of each shard of rows begin in the piece.
-    lines : ndarray
-        (shards + 1) the same for its rows.
-    """
+    """A piece whose ids have their places on the axes of all cells."""
 
     piece: Piece
-    values: str
+    values: str  # Dtypes of the values, and of the places of the columns
     columns: np.dtype[Any]
-    cells: NDArray[np.int64]
-    lines: NDArray[np.int64]
+    cells: NDArray[np.int64]  # (shards + 1) where the cells of each shard of rows begin in the piece
+    lines: NDArray[np.int64]  # (shards + 1) the same for its rows
 
     def cells_of(self, storage: Storage, shard: int, weighted: bool) -> tuple[Array, Array, Array, Array]:
         """Row, column, value and weight (or nothing) of the cells of one shard of rows."""
@@ -200,7 +179,7 @@ def join_axes(pieces: Sequence[Piece], storage: Storage, kind: str) -> Axis:
     """The ids of all pieces, sorted."""
     held: list[Array] = []
     for piece in pieces:
-        held.append(unpack_axis(storage.read(piece.name(kind))).ids)
+        held.append(read_axis(storage, piece.name(kind)).ids)
         if sum(map(len, held)) > 4 * PIECE:
             held = [_distinct(held)]
     return Axis.from_values(_distinct(held))[0]
@@ -218,8 +197,8 @@ def place(piece: Piece, storage: Storage, rows: Axis, cols: Axis) -> tuple[Array
 
     Leaves the places of its ids and the number of cells of each, rows then columns.
     """
-    row_map = rows.positions(unpack_axis(storage.read(piece.name("rows"))).ids)
-    col_map = cols.positions(unpack_axis(storage.read(piece.name("cols"))).ids)
+    row_map = rows.positions(read_axis(storage, piece.name("rows")).ids)
+    col_map = cols.positions(read_axis(storage, piece.name("cols")).ids)
     storage.write(piece.name("rowmap"), row_map)
     columns = as_array(storage.read(piece.name("col")), np.int32)
     storage.write(piece.name("placed"), col_map.astype(index_dtype(len(cols)))[columns])

@@ -21,30 +21,14 @@ BINS = 5  # of a column of numbers: quantiles; a column with no more distinct nu
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """The code of one column.
+    """The code of one column."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the column.
-    texts : tuple of str or None
-        Its categories in order; None for numbers.
-    edges : ndarray or None
-        Numbers: upper ends of all bins but the last; None for categories.
-    labels : tuple of str
-        Names of the levels, of the missing one last.
-    missing : bool
-        Whether missing entries have a level of their own.
-    shares : ndarray
-        How many lines are in each level, as shares of all.
-    """
-
-    name: str
-    texts: tuple[str, ...] | None
-    edges: Array | None
-    labels: tuple[str, ...]
-    missing: bool
-    shares: Array
+    name: str  # name of the column
+    texts: tuple[str, ...] | None  # its categories in order; None for numbers
+    edges: Array | None  # numbers: upper ends of all bins but the last; None for categories
+    labels: tuple[str, ...]  # names of the levels, of the missing one last
+    missing: bool  # whether missing entries have a level of their own
+    shares: Array  # how many lines are in each level, as shares of all
 
     def encode(self, column: Array, argument: str) -> Array:
         """(lines, levels) zeros and ones; an entry missing where none was when the code was made has the shares."""

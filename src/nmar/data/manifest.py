@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from nmar.data.axis import Axis
 from nmar.data.compressed import index_dtype
+from nmar.data.container import Parts, blamed
 from nmar.data.storage import Storage, as_array
 
 NAME = "manifest.json"
@@ -39,33 +40,16 @@ REMEDY = "restore it, or build the dataset again"
 
 @dataclass(frozen=True)
 class Manifest:
-    """Contents of a dataset.
+    """Contents of a dataset."""
 
-    Attributes
-    ----------
-    shape : tuple of (int, int)
-        Number of rows and of columns.
-    cells : int
-        Number of observed cells.
-    values : str
-        Dtype of the values.
-    weighted : bool
-        Whether cells have weights.
-    starts : tuple of (tuple of int, tuple of int)
-        For rows and for columns, the place of the first cell of each shard, and the number of cells.
-    files : dict of str to tuple of (int, int)
-        Length and CRC-32 of every file, by name.
-    source : dict of str to object
-        What it was built from.
-    """
-
-    shape: tuple[int, int]
-    cells: int
-    values: str
-    weighted: bool
+    shape: tuple[int, int]  # number of rows and of columns
+    cells: int  # number of observed cells
+    values: str  # Dtype of the values
+    weighted: bool  # whether cells have weights
+    # for rows and for columns, the place of the first cell of each shard, and the number of cells
     starts: tuple[tuple[int, ...], tuple[int, ...]]
-    files: Mapping[str, tuple[int, int]]
-    source: Mapping[str, Any]
+    files: Mapping[str, tuple[int, int]]  # length and CRC-32 of every file, by name
+    source: Mapping[str, Any]  # what it was built from
 
     @property
     def digest(self) -> str:
@@ -90,23 +74,15 @@ class Manifest:
     def write(self, storage: Storage) -> None:
         """Write it, last of all files."""
         record = self.record
-        storage.write(NAME, json.dumps({**record, "checksum": _checksum(record)}, indent=1).encode())
+        storage.write(NAME, json.dumps({**record, "checksum": checksum_of(record)}, indent=1).encode())
 
 
 @dataclass(frozen=True, eq=False)
 class CheckedFiles:
-    """Files of a dataset. Each is compared with its checksum before this process reads it for the first time.
+    """Files of a dataset. Each is compared with its checksum before this process reads it for the first time."""
 
-    Attributes
-    ----------
-    storage : Storage
-        The folder.
-    manifest : Manifest
-        Lengths and checksums.
-    """
-
-    storage: Storage
-    manifest: Manifest
+    storage: Storage  # the folder
+    manifest: Manifest  # lengths and checksums
     _checked: set[str] = field(default_factory=set)
     _pointers: dict[int, NDArray[np.int64]] = field(default_factory=dict)
 
@@ -155,7 +131,7 @@ class CheckedFiles:
             self.check(name)
 
 
-def _checksum(record: Mapping[str, Any]) -> str:
+def checksum_of(record: Mapping[str, Any]) -> str:
     """A digest of the manifest that does not depend on how its JSON is laid out."""
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
@@ -185,7 +161,7 @@ def find_manifest(storage: Storage) -> Manifest | None:
         made = _manifest(record)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _damaged(storage, f"{type(error).__name__}: {error}") from None
-    if check != _checksum({"format": FORMAT, "version": VERSION, **record}):
+    if check != checksum_of({"format": FORMAT, "version": VERSION, **record}):
         raise _damaged(storage, "its checksum is wrong")
     return made
 
@@ -240,8 +216,8 @@ def pack_axis(axis: Axis) -> bytes:
     return buffer.getvalue()
 
 
-def unpack_axis(data: bytes | bytearray) -> Axis:
-    """The inverse of :func:`pack_axis`."""
-    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-        arrays: dict[str, NDArray[Any]] = {name: archive[name] for name in archive.files}
-    return Axis.from_arrays(arrays)
+def read_axis(files: Storage | CheckedFiles, name: str) -> Axis:
+    """The ids in a file of a folder, as :func:`pack_axis` made it."""
+    with blamed(files.path(name), "ids"):
+        parts = Parts(io.BytesIO(files.read(name)))
+        return Axis.from_arrays({part.removesuffix(".npy"): parts.array(part) for part in parts.names})

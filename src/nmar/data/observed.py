@@ -12,6 +12,7 @@ from nmar.data import build
 from nmar.data.axis import Axis
 from nmar.data.compressed import Compressed
 from nmar.data.constructors import Constructors
+from nmar.data.outside import as_frame
 
 if TYPE_CHECKING:
     import pandas
@@ -289,10 +290,6 @@ class Observed(Constructors):
         >>> Cells.from_arrays([0, 1], [1, 0], [4.0, 5.0]).to_frame("user", "item", "stars").columns.tolist()
         ['user', 'item', 'stars']
         """
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError("to_frame needs pandas: pip install 'nmar[demo]'") from None
         ids = self.pairs()
         columns = {row: ids[0], col: ids[1], value: self.values}
-        return pandas.DataFrame(columns if self._weights is None else columns | {"weight": self.weights})
+        return as_frame(columns if self._weights is None else columns | {"weight": self.weights}, "to_frame()")

@@ -27,18 +27,10 @@ BY_NAME = "nmar.Cells.from_frame(df, row={}, col={}, value={})"
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """Numbers, and the ids of the two sides where there are some.
+    """Numbers, and the ids of the two sides where there are some."""
 
-    Attributes
-    ----------
-    numbers : object
-        Array, NaN where missing, or scipy sparse matrix that stores what is observed.
-    rows, cols : Axis or None
-        Ids, where the matrix has some.
-    """
-
-    numbers: Any
-    rows: Axis | None = None
+    numbers: Any  # array, NaN where missing, or scipy sparse matrix that stores what is observed
+    rows: Axis | None = None  # Ids, where the matrix has some
     cols: Axis | None = None
 
 
@@ -177,6 +169,15 @@ def _axis(ids: Any, what: str) -> Axis:
         return Axis.from_ids(ids)
     except ValueError as error:
         raise ValueError(f"{what}: {error}") from None
+
+
+def as_frame(columns: Any, doing: str) -> Any:
+    """A pandas frame of columns by name, or of one dict for each line."""
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError(f"{doing} needs pandas: pip install pandas") from None
+    return pandas.DataFrame(columns)
 
 
 def rebuilt(X: Any, numbers: NDArray[np.float64], changed: NDArray[np.bool_], index: str | None = None) -> Any:

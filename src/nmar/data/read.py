@@ -10,20 +10,20 @@ import os
 import zipfile
 import zlib
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.io
 import scipy.sparse as sparse
 from numpy.typing import NDArray
 
 from nmar.data.axis import Axis
 from nmar.data.build import Duplicates, check_duplicates_policy
 from nmar.data.cells import Cells
+from nmar.data.container import array_of
+from nmar.data.matrix_market import read_matrix_market
 from nmar.data.outside import wide as wide_matrix
-from nmar.data.structure import check_structure
+from nmar.data.structure import FEW_LINES, check_structure
 from nmar.data.tables import (
     COMPRESSIONS,
     Wanted,
@@ -40,6 +40,7 @@ TEXTS = (".csv", ".tsv", ".txt")
 PARQUETS = (".parquet", ".pq")
 MATRICES = (".mtx", ".npz", ".h5ad")
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError)  # what zip files raise
+COMPRESSED = ("data", "indices", "indptr", "shape")
 REMEDY = "write it again, or get an undamaged copy"
 
 
@@ -171,13 +172,12 @@ def _read_matrix(file: Path, kind: str, wanted: Wanted, duplicates: Duplicates, 
         raise ValueError(f"{argument}={name!r} names a column, but a {kind[1:]} file has none; leave it out")
     if kind == ".h5ad":
         return _read_h5ad(file, duplicates, layer)
-    _refuse_nul(file)
-    # A path where there is one: given an open file, scipy ends the whole process at a header that it cannot read.
-    opened = open_bytes(file) if file.suffix.lower() in COMPRESSIONS else nullcontext(file)
-    with opened as source:
+    with open_bytes(file) as stream:
         try:
-            matrix = scipy.io.mmread(source)
+            matrix = read_matrix_market(stream)
         except (ValueError, OverflowError) as error:
+            while stream.read(1 << 20):  # where the compression is damaged, that is the error
+                pass
             raise ValueError(f"path={str(file)!r} is not a Matrix Market file: {error}") from None
     if sparse.issparse(matrix):
         return Cells.from_scipy(matrix, duplicates)
@@ -186,12 +186,14 @@ def _read_matrix(file: Path, kind: str, wanted: Wanted, duplicates: Duplicates, 
 
 def _read_npz(file: Path, wanted: Wanted, duplicates: Duplicates) -> Cells:
     """A stored scipy matrix, or arrays: of ids and values, or, with a `shape`, of positions and values."""
+    where = f"path={str(file)!r}"
     with _open_npz(file) as archive:
         if "format" in archive and "data" in archive:
             return Cells.from_scipy(_npz_matrix(archive, file), duplicates)
-        names = wanted.names([name for name in archive if name != "shape"], f"path={str(file)!r}")
+        names = wanted.names([name for name in archive if name != "shape"], where)
         arrays: dict[str, NDArray[Any]] = {name: _npz_array(archive, name, file) for name in names}
-        shape = archive["shape"].tolist() if "shape" in archive else None
+        size = len(arrays[names[2]]) if arrays[names[2]].ndim else 0
+        shape = _shape(_npz_array(archive, "shape", file), size, where) if "shape" in archive else None
     row, col, value = names[:3]
     if shape is not None:
         weights = None if wanted.weight is None else arrays[wanted.weight]
@@ -199,39 +201,37 @@ def _read_npz(file: Path, wanted: Wanted, duplicates: Duplicates) -> Cells:
     return Cells.from_frame(arrays, row, col, value, duplicates, weight=wanted.weight)
 
 
-def _refuse_nul(file: Path) -> None:
-    """Refuse a NUL byte in a Matrix Market file, at which scipy ends the whole process."""
-    place = 0
-    with open_bytes(file) as stream:
-        while block := stream.read(1 << 20):
-            if 0 in block:
-                raise ValueError(
-                    f"path={str(file)!r} is not a Matrix Market file: it has a NUL byte at place"
-                    f" {place + block.index(0)}; get it again"
-                )
-            place += len(block)
-
-
 def _npz_matrix(archive: Any, file: Path) -> Any:
     """A matrix written by scipy.sparse.save_npz; compressed ones are checked before scipy reads them."""
     where, form = f"path={str(file)!r}", _npz_array(archive, "format", file)
     kind = form.item().decode("ascii", "replace") if form.shape == () and form.dtype.kind == "S" else str(form)
-    if kind in ("csr", "csc"):
-        parts = [_npz_array(archive, name, file) for name in ("data", "indices", "indptr", "shape")]
+    names = {"csr": COMPRESSED, "csc": COMPRESSED, "coo": ("data", "row", "col", "shape")}.get(kind)
+    if names is None:
+        raise ValueError(f"{where} is a sparse matrix of the kind {kind[:20]!r}; convert it to csr, csc or coo")
+    parts = [_npz_array(archive, name, file) for name in names]
+    if kind != "coo":
         return _compressed(kind, parts[:3], parts[3], where)
     try:
-        return sparse.load_npz(file)
-    except (*DAMAGED, ValueError, TypeError, KeyError, NotImplementedError, AttributeError) as error:
+        return sparse.coo_array((parts[0], (parts[1], parts[2])), shape=_shape(parts[3], parts[0].size, where))
+    except (ValueError, TypeError) as error:
         raise ValueError(f"{where} is not a sparse matrix of scipy: {error}; {REMEDY}") from None
+
+
+def _shape(shape: Any, entries: int, where: str) -> tuple[int, int]:
+    """Numbers of rows and columns that a file names for so many entries."""
+    size = np.asarray(shape)
+    if size.shape != (2,) or size.dtype.kind not in "iu" or size.min() < 0:
+        raise ValueError(f"{where}: shape {size.tolist()} is not that of a matrix; {REMEDY}")
+    rows, cols = int(size[0]), int(size[1])
+    if max(rows, cols) > max(FEW_LINES, 64 * entries):
+        raise ValueError(f"{where}: shape {size.tolist()} is not that of {entries} entries; {REMEDY}")
+    return rows, cols
 
 
 def _compressed(kind: str, parts: Sequence[Any], shape: Any, where: str) -> Any:
     """A csr or csc array of (data, indices, indptr) from a file."""
     data, indices, indptr = parts
-    size = np.asarray(shape)
-    if size.shape != (2,) or size.dtype.kind not in "iu" or size.min() < 0:
-        raise ValueError(f"{where}: shape {size.tolist()} is not that of a matrix; {REMEDY}")
-    rows, cols = (int(length) for length in size)
+    rows, cols = _shape(shape, np.size(data), where)
     lines = (rows, cols) if kind == "csr" else (cols, rows)
     check_structure(indptr, indices, data, lines, where, REMEDY)
     container = sparse.csr_array if kind == "csr" else sparse.csc_array
@@ -241,7 +241,7 @@ def _compressed(kind: str, parts: Sequence[Any], shape: Any, where: str) -> Any:
 def _open_npz(file: Path) -> Any:
     try:
         archive = np.load(file, allow_pickle=False)
-    except (ValueError, EOFError, zipfile.BadZipFile):  # numpy would say how to load it unsafely
+    except (*DAMAGED, ValueError, OSError, NotImplementedError):  # numpy would say how to load it unsafely
         archive = None
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise ValueError(
@@ -254,14 +254,9 @@ def _npz_array(archive: Any, name: str, file: Path) -> NDArray[Any]:
     if name not in archive:
         raise ValueError(f"path={str(file)!r} has no array {name!r}; {REMEDY}")
     try:
-        array: NDArray[Any] = archive[name]
-    except DAMAGED as error:
+        return array_of(archive.zip.read(f"{name}.npy"))
+    except Exception as error:  # zipfile, zlib and NumPy raise a dozen kinds
         raise ValueError(f"path={str(file)!r}: array {name!r} is damaged: {error}; {REMEDY}") from None
-    except ValueError:
-        raise ValueError(
-            f"path={str(file)!r}: array {name!r} holds Python objects, which are not read; store numbers or texts"
-        ) from None
-    return array
 
 
 def _read_h5ad(file: Path, duplicates: Duplicates, layer: str | None) -> Cells:

@@ -111,25 +111,13 @@ def _each(plan: Plan, stage: str, step: Callable[[Any], None], parts: Sequence[A
 
 @dataclass(frozen=True, eq=False)
 class ShardMaker:
-    """Makes shards of both axes.
-
-    Attributes
-    ----------
-    axes : tuple of (Axis, Axis)
-        Ids of rows and columns.
-    bounds : tuple of (ndarray, ndarray)
-        First lines of the shards of each axis, and its length.
-    pieces : list of Placed
-        Where their cells lie.
-    values : dtype
-        Dtype of the values of all shards.
-    """
+    """Makes shards of both axes."""
 
     plan: Plan
-    axes: tuple[Axis, Axis]
-    bounds: tuple[NDArray[np.int64], NDArray[np.int64]]
-    pieces: list[Placed]
-    values: np.dtype[Any]
+    axes: tuple[Axis, Axis]  # Ids of rows and columns
+    bounds: tuple[NDArray[np.int64], NDArray[np.int64]]  # first lines of the shards of each axis, and its length
+    pieces: list[Placed]  # where their cells lie
+    values: np.dtype[Any]  # Dtype of the values of all shards
 
     @property
     def weighted(self) -> bool:

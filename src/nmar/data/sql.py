@@ -65,7 +65,7 @@ def _answer(query: str, file: Path | None) -> Any:
         import duckdb
         import pyarrow  # noqa: F401
     except ImportError:
-        raise ImportError("queries need duckdb and pyarrow: pip install 'nmar[sql]'") from None
+        raise ImportError("queries need duckdb and pyarrow: pip install duckdb pyarrow") from None
     if file is not None and not file.is_file():
         raise FileNotFoundError(f"path={str(file)!r} does not exist or is not a file; check the spelling")
     database = file is not None and file.suffix.lower() in DATABASES

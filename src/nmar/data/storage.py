@@ -34,7 +34,7 @@ def filesystem(path: str, options: tuple[tuple[str, Any], ...] = ()) -> Any:
     try:
         import fsspec
     except ImportError:
-        raise ImportError(f"path={path!r} needs fsspec: pip install 'nmar[dataset]'") from None
+        raise ImportError(f"path={path!r} needs fsspec: pip install fsspec") from None
     return fsspec.filesystem(path.split("://", 1)[0], **dict(options))
 
 
@@ -62,17 +62,9 @@ def version_of(path: str, options: tuple[tuple[str, Any], ...] = ()) -> list[Any
 
 @dataclass(frozen=True)
 class Storage:
-    """One folder of files.
+    """One folder of files."""
 
-    Parameters
-    ----------
-    url : str
-        Path or URL.
-    options : tuple of tuple of (str, object)
-        Options of the fsspec file system, as pairs.
-    """
-
-    url: str
+    url: str  # path or URL
     options: tuple[tuple[str, Any], ...] = field(default=(), hash=False)  # some are dictionaries
 
     @property

@@ -79,7 +79,7 @@ class StoredArray:
         if isinstance(which, slice):
             start, stop, step = which.indices(len(self))
             if step == 1:
-                return self._changed(self._read(start, max(start, stop)))
+                return self._changed(self.read(start, max(start, stop)))
         elif isinstance(which, np.ndarray) and which.dtype.kind in "iu":
             return self._changed(self._pick(which))
         raise self._refusal()
@@ -100,7 +100,7 @@ class StoredArray:
         made = self.change(raw.astype(np.float64))
         return made.astype(np.float32) if self.narrow else made
 
-    def _read(self, start: int, stop: int) -> Array:
+    def read(self, start: int, stop: int) -> Array:
         """Entries as they are stored; the system is told which will come next."""
         width, made = self.stored.itemsize, bytearray((stop - start) * self.stored.itemsize)
         target = memoryview(made)
@@ -136,7 +136,7 @@ class StoredArray:
         for piece in self.pieces():
             some = slice(*np.searchsorted(ordered, (piece.start, piece.stop)))
             if some.stop > some.start:
-                made[order[some]] = self._read(piece.start, piece.stop)[ordered[some] - piece.start]
+                made[order[some]] = self.read(piece.start, piece.stop)[ordered[some] - piece.start]
         return made
 
     def _refusal(self) -> NeedsMemory:

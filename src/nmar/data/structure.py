@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from nmar.data.compact import all_finite
 
+FEW_LINES = 1 << 24  # rows or columns of a matrix in a file with few entries, at most: each line takes memory
+
 
 def check_structure(
     indptr: Any,
@@ -23,8 +25,7 @@ def check_structure(
     remedy: str,
     *,
     weights: Any = None,
-    ordered: bool = False,
-    finite: bool = False,
+    strict: bool = False,
 ) -> None:
     """Refuse compressed sparse arrays that do not describe a matrix.
 
@@ -39,15 +40,13 @@ def check_structure(
     shape : tuple of int
         Number of lines, and length of the other axis.
     where : str
-        What the error calls the arrays, with the file.
+        What the error calls the arrays, with the file; empty where its caller says it.
     remedy : str
         What the error says to do.
     weights : array of float, optional
         Weight of each entry. Weights are finite and at least 0.
-    ordered : bool
-        Whether positions have to rise within a line, so that no entry occurs twice.
-    finite : bool
-        Whether values have to be finite.
+    strict : bool
+        Whether positions have to rise within a line, so that no entry occurs twice, and values have to be finite.
 
     Raises
     ------
@@ -64,11 +63,11 @@ def check_structure(
     ValueError: file 'a.npz': indices has 7 at place 0, outside 0 … 4; write it again
     """
     wrong = _wrong_pointers(indptr, len(indices) if _is_flat(indices, "iu") else -1, shape[0])
-    wrong = wrong or _wrong_positions(indptr, indices, shape[1], ordered) or _wrong_numbers(values, indices, finite)
+    wrong = wrong or _wrong_positions(indptr, indices, shape[1], strict) or _wrong_numbers(values, indices, strict)
     if not wrong and weights is not None:
         wrong = _wrong_weights(weights, indices)
     if wrong:
-        raise ValueError(f"{where}: {wrong}; {remedy}")
+        raise ValueError(f"{where}{': ' if where else ''}{wrong}; {remedy}")
 
 
 def _is_flat(array: Any, kinds: str) -> bool:

@@ -133,7 +133,7 @@ def arrow(doing: str) -> Any:
         import pyarrow.compute
         import pyarrow.csv
     except ImportError:
-        raise ImportError(f"{doing} needs pyarrow: pip install 'nmar[io]'") from None
+        raise ImportError(f"{doing} needs pyarrow: pip install pyarrow") from None
     return pyarrow
 
 

@@ -40,7 +40,7 @@ class Learning(FittedModel):
     """Fits from cells and parameters."""
 
     def _options(self) -> Options:
-        return Options.of(**{name: getattr(self, name) for name in PARAMETERS})
+        return Options(**{name: getattr(self, name) for name in PARAMETERS if name not in ("verbose", "warm_start")})
 
     @with_callbacks
     def fit(
@@ -130,7 +130,7 @@ class Learning(FittedModel):
         check_choice("on_interrupt", on_interrupt, ON_INTERRUPT)
         where = Where(executor, client, scratch)
         options = replace(self._options(), memory=memory)
-        control = Control((*callbacks, *sweep_hooks(self, options.stop.max_iter)))
+        control = Control((*callbacks, *sweep_hooks(self, options.max_iter)))
         if is_stream(X):
             if any(part is not None for part in (valid, hidden, checkpoint)):
                 raise ValueError("a stream takes no valid, hidden or checkpoint; fit Cells for those")
@@ -158,12 +158,12 @@ class Learning(FittedModel):
             lasting = cells if there is where else given  # files of a temporary folder are gone afterwards
             with (
                 self._keeping((lasting, parts), on_interrupt) as keep,
-                progress(self.verbose, options.stop.max_iter) as watch,
+                progress(self.verbose, options.max_iter) as watch,
                 there.running(cells, self.n_jobs) as place,
             ):
                 fitted = train(cells, replace(options, executor=place), judging, away, watch, control, kept)
                 keep(replace(fitted, choices=tried + fitted.choices))
-        if self.stop_reason_ == "max_iter" and options.stop.tol > 0.0 and options.method is None:
+        if self.stop_reason_ == "max_iter" and options.tol > 0.0 and options.method is None:
             _warn_that_it_still_rose(options)
         return self
 
@@ -250,8 +250,9 @@ class Learning(FittedModel):
         Cells that were hidden, or that the fit was stopped on, stay hidden until they are given here. What was taken
         from the cells (sums, priors by moments, predictions of a regressor) is taken from all of them; values stay in
         the units of the first ones. New columns of a :class:`Regression`, and new lines with features of a
-        :class:`Regressor`, need theirs: ``set_params(data=…)`` first. A loaded model holds no cells: fit again, or
-        fold in.
+        :class:`Regressor`, need theirs: ``set_params(data=…)`` first. A loaded model goes on where its cells were
+        saved with it (``save(path, seen=True)``); :meth:`fold_in` costs only the new cells, and leaves the columns as
+        they are.
 
         Examples
         --------
@@ -267,7 +268,10 @@ class Learning(FittedModel):
         if not self.__sklearn_is_fitted__():
             return self.fit(cells, on_interrupt=on_interrupt)
         if self._seen is None:
-            raise ValueError("partial_fit needs the cells seen so far, which a loaded or streamed model does not hold")
+            raise ValueError(
+                "partial_fit needs the cells seen so far, which this loaded or streamed model does not hold; save with"
+                " save(path, seen=True), or fold new rows in (fold_in), which costs only their cells"
+            )
         check_count("sweeps", sweeps, 1)
         options = self._options()
         if options.mechanism != "none":
@@ -276,7 +280,7 @@ class Learning(FittedModel):
             raise ValueError(
                 "partial_fit cannot weigh cells that come later as target='all' needs; fit all cells again"
             )
-        options = replace(options, stop=replace(options.stop, max_iter=min(sweeps, options.stop.max_iter)))
+        options = replace(options, max_iter=min(sweeps, options.max_iter))
         everything = self._seen.concat(cells, duplicates=duplicates)  # type: ignore[arg-type]
         hidden = tuple(without(part, everything) for part in self._hidden)
         return self._go_on(everything, options, hidden, on_interrupt)
@@ -303,8 +307,8 @@ def _of_a_stream(options: Options) -> Options:
 
 def _warn_that_it_still_rose(options: Options) -> None:
     warnings.warn(
-        f"the bound still rose by more than tol={options.stop.tol:g} of itself after max_iter="
-        f"{options.stop.max_iter} sweeps; raise it, or go on with warm_start=True",
+        f"the bound still rose by more than tol={options.tol:g} of itself after max_iter="
+        f"{options.max_iter} sweeps; raise it, or go on with warm_start=True",
         ConvergenceWarning,
         stacklevel=4,
     )

@@ -19,20 +19,11 @@ from nmar.models.arguments import check_choice
 
 @dataclass(frozen=True)
 class Where:
-    """A place to run.
+    """A place to run."""
 
-    Attributes
-    ----------
-    executor : {"dask"} or None
-        Threads of this process (None), or a Dask cluster.
-    client : distributed.Client or None
-        Client of the cluster; None: that of this process.
-    scratch : str, path-like or None
-        Folder that this process can write to and all workers can read; None: beside the dataset's files.
-    """
-
-    executor: Literal["dask"] | None = None
-    client: Any = None
+    executor: Literal["dask"] | None = None  # threads of this process (None), or a Dask cluster
+    client: Any = None  # client of the cluster; None: that of this process
+    # folder that this process can write to and all workers can read; None: beside the dataset's files
     scratch: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from scipy.stats import kstest
 from nmar.arrays import Array
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
+from nmar.data.outside import as_frame
 from nmar.data.split import refuse_overlap
 from nmar.evaluate.clustered import LEAST_LINES
 from nmar.evaluate.curves import posterior_of
@@ -57,32 +58,17 @@ ABOUT_ERRORS = f"{ERROR}.\nOf rows and columns: the standard deviation of the re
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of a check.
+    """One line of a check."""
 
-    Attributes
-    ----------
-    part : {"coverage", "probability integral", "spread", "rows", "columns"}
-        Part of the check.
-    quantity : str
-        What was measured.
-    expected, found : float
-        Value under the model, and in the data.
-    error : float
-        Standard error of what was found (of coverage: at least that under the model), or standard deviation of the
-        replicates.
-    p_value : float
-        Two-sided p-value; NaN where there is none.
-    misfit : str
-        What is wrong, in words. Empty where nothing is.
-    """
-
-    part: str
-    quantity: str
-    expected: float
+    part: str  # part of the check
+    quantity: str  # what was measured
+    expected: float  # value under the model, and in the data
     found: float
+    # Standard error of what was found (of coverage: at least that under the model), or standard deviation of the
+    # replicates
     error: float
-    p_value: float
-    misfit: str = ""
+    p_value: float  # two-sided p-value; NaN where there is none
+    misfit: str = ""  # What is wrong, in words. Empty where nothing is.
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +103,8 @@ class Check:
 
     def frame(self) -> pandas.DataFrame:
         """One line for each quantity."""
-        import pandas
-
         names = tuple(Finding.__dataclass_fields__)
-        return pandas.DataFrame([{name: getattr(one, name) for name in names} for one in self.findings])
+        return as_frame([{name: getattr(one, name) for name in names} for one in self.findings], "frame()")
 
     def text(self) -> str:
         """The findings and the verdict."""
@@ -193,7 +177,7 @@ def check(model: Any, cells: Any, train: Any = None, *, replicates: int = 100, r
         integrals = probability_integral(known, held_out, random_state)
         if len(held_out) >= FEWEST:
             judges = Judges.of([held_out])
-            findings += [_coverage(integrals, judges, level) for level in LEVELS]
+            findings += [coverage_finding(integrals, judges, level) for level in LEVELS]
         findings += [_uniform(integrals), *_spread(known, held_out)]
     if seen is not None:
         # what the fit was stopped on, and what was hidden from it, is no more missing than the cells given here
@@ -207,7 +191,7 @@ def _listed(parts: list[str]) -> str:
     return ", ".join(parts[:-1]) + (" and " if parts[1:] else "") + parts[-1]
 
 
-def _coverage(integrals: Array, judges: Judges, level: float) -> Finding:
+def coverage_finding(integrals: Array, judges: Judges, level: float) -> Finding:
     """Share of cells inside their intervals, and its p-value.
 
     The p-value is the larger of that of independent cells and that of the standard error over cells, rows and columns.

@@ -152,7 +152,7 @@ def compare(
     entries: dict[Key, list[Entry]] = {}
     for k, part in enumerate(splits):
         for key, options in plan:
-            entry = runner.entry(part, key, replace(options, seed=seed + k))
+            entry = runner.entry(part, key, replace(options, random_state=seed + k))
             entries.setdefault(key, []).append(entry)
     components = plan[0][1].factors  # of a pattern, where one is given
     setting = Setting(name, seed, seeds, components, max_iter, *splits[0].sizes(), parts.given)
@@ -175,7 +175,7 @@ class Wanted:
     common: dict[str, Any]
 
     def _options(self, model: Settings, linkage: str | Linkage, **more: Any) -> Options:
-        return Options.of(data=model, linkage=linkage, random_state=0, **self.common, **more)
+        return Options(data=model, linkage=linkage, random_state=0, **self.common, **more)
 
     def plan(self, model: Settings, cells: Cells) -> Iterator[tuple[Key, Options]]:
         """The fits of one data model, in the order of the table."""
@@ -246,12 +246,12 @@ class Runner:
     def entry(self, part: Split, key: Key, options: Options) -> Entry:
         """A fit and its scores."""
         self.done += 1
-        text = f"{self.done} of {self.total}: {key}, seed {options.seed}"
+        text = f"{self.done} of {self.total}: {key}, seed {options.random_state}"
         log.info("fit %s", text)
         began = perf_counter()
-        with progress(self.verbose, options.stop.max_iter, text) as watch:
+        with progress(self.verbose, options.max_iter, text) as watch:
             first = self._first(part, options) if key.kind in (TASTE, SHUFFLED, TWO_STAGE) else None
-            place = key.data, int(options.seed)
+            place = key.data, int(options.random_state)
             if options.open_rank and place in self.ranks:
                 options = options.settled(rank=self.ranks[place])
             fitted = fit_model(part.train, options, valid=part.valid, hidden=part.test, watch=watch, pattern=first)
@@ -264,7 +264,7 @@ class Runner:
 
     def _first(self, part: Split, options: Options) -> Posterior:
         """The pattern of a first stage, fitted once for all models of a split."""
-        seed = int(options.seed)
+        seed = int(options.random_state)
         if seed not in self.patterns:
             self.patterns[seed] = first_stage(part.train, options, part.valid, part.test)
         return self.patterns[seed]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmar.data.cells import Cells
+from nmar.data.outside import as_frame
 from nmar.evaluate.gains import Gain, Judges
 from nmar.evaluate.notes import KINDS, MODELLED
 from nmar.evaluate.paired import PairedTest, paired_test
@@ -263,6 +264,11 @@ class Comparison:
         """The row with the highest held-out log likelihood (which need not be significantly the best)."""
         return max(self.rows, key=lambda row: row.log_likelihood)
 
+    def recommended(self) -> Row:
+        """The row of the model to use, which need not have the highest log likelihood (see ``verdict``)."""
+        told = self.verdict
+        return next(row for row in self.rows if (row.data, row.name) == (told.data, told.recommended))
+
     @cached_property
     def verdict(self) -> Verdict:
         """What the numbers say, in plain words and no more than they say; ``.recommended`` names the model to use."""
@@ -293,11 +299,7 @@ class Comparison:
 
     def frame(self) -> Any:
         """The rows as a pandas DataFrame."""
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError("frame() needs pandas: pip install pandas (or use .rows, a list of records)") from None
-        return pandas.DataFrame([asdict(row) for row in self.rows])
+        return as_frame([asdict(row) for row in self.rows], "frame()")
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write a self-contained report, whole or not at all."""

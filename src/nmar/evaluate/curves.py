@@ -116,3 +116,8 @@ def activity(model: Any, cells: Cells | None = None) -> tuple[Activity, Activity
         degree = None if aligned is None else np.diff(aligned.by(axis).indptr)[order]  # type: ignore[arg-type]
         sides.append(Activity(expected[order], degree))
     return sides[0], sides[1]
+
+
+def value_range(known: Posterior) -> Array:
+    """Three standard deviations of the training values on either side of their center."""
+    return np.asarray(known.units.to_user(np.array([-3.0, 3.0])))

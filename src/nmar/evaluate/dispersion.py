@@ -22,26 +22,14 @@ MOST_STEPS, SETTLED = 100, 1e-10
 
 @dataclass(frozen=True)
 class Slope:
-    """A coefficient.
+    """A coefficient."""
 
-    Attributes
-    ----------
-    value : float
-        Change from the least to the most likely observed cells.
-    se, p_value : float
-        Standard error and p-value, whatever cells of one row or column have in common.
-    naive_se, naive_p : float
-        The same if cells were independent and normal: too small where rows or columns differ in noise.
-    df : int
-        Degrees of freedom of ``se``.
-    """
-
-    value: float
-    se: float
+    value: float  # change from the least to the most likely observed cells
+    se: float  # standard error and p-value, whatever cells of one row or column have in common
     p_value: float
-    naive_se: float
+    naive_se: float  # the same if cells were independent and normal: too small where rows or columns differ in noise
     naive_p: float
-    df: int
+    df: int  # degrees of freedom of ``se``
 
     @classmethod
     def of(cls, value: float, naive_se: float, found: Regression) -> Slope:

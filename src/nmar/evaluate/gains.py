@@ -94,23 +94,13 @@ class Groups(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Judges:
-    """The held-out cells of all seeds, prepared for standard errors.
+    """The held-out cells of all seeds, prepared for standard errors."""
 
-    Attributes
-    ----------
-    sizes : tuple of int
-        Cells per seed.
-    cells, rows, cols : Groups
-        Groups of the concatenated cells: the same cell, row or column in any seed.
-    common : float
-        Mean share of cells that two seeds have in common.
-    """
-
-    sizes: tuple[int, ...]
-    cells: Groups
+    sizes: tuple[int, ...]  # cells per seed
+    cells: Groups  # groups of the concatenated cells: the same cell, row or column in any seed
     rows: Groups
     cols: Groups
-    common: float
+    common: float  # mean share of cells that two seeds have in common
 
     @classmethod
     def of(cls, parts: Sequence[Cells]) -> Judges:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import t as student
 
 from nmar.arrays import Array
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
+from nmar.data.outside import as_frame
 from nmar.evaluate.pooling import Pooled, pool
 from nmar.models.law import Law
 from nmar.models.mechanism import Mechanism
@@ -43,7 +46,7 @@ SHIFT = (
 )
 BY_VALUE = (
     "Values are drawn given that they are missing. The log rate of being seen is taken to be linear in the value, with"
-    " one slope for all cells ({slope:+.2f} for each standard deviation of the observed values); the data decide the"
+    " one slope for all cells ({slope:+.2f} for each spread of the observed values); the data decide the"
     " slope under that assumption, not the assumption."
 )
 
@@ -71,44 +74,46 @@ def missing_cells(cells: Cells, lines: Array) -> tuple[Array, Array]:
 class Imputations:
     """Several draws of missing cells, each drawn jointly; made by :meth:`nmar.CCPF.impute`.
 
-    Attributes
-    ----------
-    values : ndarray of shape (cells, n)
-        The draws.
-    row, col : ndarray
-        Positions of the cells on the axes. Draws of cells that are observed are in ``values`` and in :meth:`frame`;
-        completed tables have what was observed.
-    rows, cols : Axis
-        Ids of the axes.
-    observed : Cells or None
-        The cells that the model was fitted to, or None where it does not hold them.
-    lines : ndarray
-        Positions of the rows that :meth:`table` shows.
-    assumes : str
-        Assumptions, in words.
-    sweeps : int
-        Number of sweeps of data augmentation between two draws. With 0 draws come from the mean-field posterior.
-    noise : float
-        Standard deviation of a value given the drawn lines, root mean square over the cells.
-    known : Posterior
-        The fitted model that they were drawn from.
-    latent : ndarray of shape (cells, n)
-        The draws before ratings are put on their levels; counts have a uniform number added.
-    shift : float
-        What was added to them (:meth:`shifted`).
+        Attributes
+        ----------
+        values : ndarray of shape (cells, n)
+            The draws.
+        row, col : ndarray
+            Positions of the cells on the axes. Draws of cells that are observed are in ``values`` and in :meth:`frame`;
+            completed tables have what was observed.
+        rows, cols : Axis
+            Ids of the axes.
+        observed : Cells or None
+            The cells that the model was fitted to, or None where it does not hold them.
+        lines : ndarray
+            Positions of the rows that :meth:`table` shows.
+        assumes : str
+            Assumptions, in words.
+        sweeps : int
+            Number of sweeps of data augmentation between two draws. With 0 draws come from the mean-field posterior.
+        noise : float
+            Standard deviation of a value given the drawn lines, root mean square over the cells.
+        known : Posterior
+            The fitted model that they were drawn from.
+        latent : ndarray of shape (cells, n)
+            The draws before ratings are put on their levels; counts have a uniform number added.
+        shift : float or ndarray
+            What was added to them (:meth:`shifted`).
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import nmar
-    >>> cells, _ = nmar.simulate(shape=(40, 5), data=nmar.Effects("both"), density=0.7, seed=0)
-    >>> model = nmar.CCPF(nmar.Effects("both"), "ignorable", factors=2, random_state=0).fit(cells)
-    >>> completed = model.impute(n=5, seed=0)
-    >>> completed.table(0).shape, completed.values.shape[1]
-    ((40, 5), 5)
-    >>> found = completed.pool(lambda table: (table[0].mean(), table[0].var() / len(table)), df=39)
-    >>> bool(found.low < found.estimate < found.high)
-    True
+        Examples
+        --------
+        >>> import numpy as np
+    from numpy.typing import ArrayLike
+    from scipy.stats import t as student
+        >>> import nmar
+        >>> cells, _ = nmar.simulate(shape=(40, 5), data=nmar.Effects("both"), density=0.7, seed=0)
+        >>> model = nmar.CCPF(nmar.Effects("both"), "ignorable", factors=2, random_state=0).fit(cells)
+        >>> completed = model.impute(n=5, seed=0)
+        >>> completed.table(0).shape, completed.values.shape[1]
+        ((40, 5), 5)
+        >>> found = completed.pool(lambda table: (table[0].mean(), table[0].var() / len(table)), df=39)
+        >>> bool(found.low < found.estimate < found.high)
+        True
     """
 
     values: Array
@@ -123,7 +128,7 @@ class Imputations:
     noise: float
     known: Posterior
     latent: Array
-    shift: float = 0.0
+    shift: float | Array = 0.0
 
     @property
     def n(self) -> int:
@@ -145,7 +150,7 @@ class Imputations:
         """The imputed cells alone, one line for each: row id, column id, and the draws 0, 1, …"""
         draws = {str(k): self._typed(self.values[:, k]) for k in range(self.n)}
         ids = {"row": self.rows.ids[self.row], "col": self.cols.ids[self.col]}
-        return _pandas().DataFrame(ids | draws)
+        return as_frame(ids | draws, "frame()")
 
     def array(self, k: int) -> Array:
         """Completed table ``k`` as an array: rows of ``lines`` by all columns, NaN where nothing was imputed.
@@ -192,7 +197,8 @@ class Imputations:
         ----------
         statistic : callable
             Function of a completed table (a frame) that returns an estimate and its squared standard error, numbers or
-            arrays, as if the table had been complete.
+            arrays, as if the table had been complete; estimates and their covariance matrix; or a fitted model that has
+            ``params`` and ``cov_params()``, as those of statsmodels have.
         df : float or None, default=None
             Degrees of freedom of the complete-data analysis.
         level : float, default=0.95
@@ -201,8 +207,48 @@ class Imputations:
         found = [checked_pair(statistic(table)) for table in self.tables()]
         return pool([q for q, _ in found], [u for _, u in found], df, level)
 
-    def shifted(self, delta: float) -> Imputations:
-        """The same with ``delta`` added to each imputed value, held to what the values can be.
+    def tipping_table(
+        self, statistic: Statistic, delta: ArrayLike, groups: Mapping[str, Any], value: float = 0.0, **pooling: Any
+    ) -> pandas.DataFrame:
+        """Where a conclusion tips: p-values as missing values of two groups of rows are shifted, each on its own.
+
+        Parameters
+        ----------
+        statistic : callable
+            Function of a completed table that returns an estimate and its squared standard error, two numbers.
+        delta : array-like
+            Shifts, in standard deviations of a value's noise. 0 is what the model imputes.
+        groups : dict of str to array-like
+            Names of two groups, and the ids of their rows, whose missing values are shifted.
+        value : float, default=0.0
+            What the estimate is compared with.
+        **pooling : object
+            ``df`` of :func:`nmar.pool`.
+
+        Returns
+        -------
+        DataFrame
+            Two-sided p-values: a line for each shift of the first group, a column for each of the second.
+        """
+        if len(groups) != 2:
+            raise ValueError(f"groups has {len(groups)} groups; give two, the ids of the rows of each by its name")
+        shifts, steps = np.atleast_1d(np.asarray(delta, np.float64)), []
+        for ids in groups.values():
+            there = np.zeros(self.rows.size)
+            there[self.rows.positions(np.asarray(ids), argument="groups", remedy="name rows of the table")] = self.noise
+            steps.append(there[self.row][:, None])
+        p = [[self._p_value(a * steps[0] + b * steps[1], statistic, value, pooling) for b in shifts] for a in shifts]
+        first, second = groups
+        found = as_frame(dict(zip(shifts.tolist(), np.array(p).T, strict=True)), "tipping_table()")
+        return found.set_index(shifts).rename_axis(index=first, columns=second)
+
+    def _p_value(self, shift: Array, statistic: Statistic, value: float, pooling: dict[str, Any]) -> float:
+        """Of the pooled estimate at a shift of each cell."""
+        found = self.shifted(shift).pool(statistic, **pooling)
+        return float(2.0 * student.sf(abs(found.estimate - value) / found.se, found.df))
+
+    def shifted(self, delta: float | Array) -> Imputations:
+        """The same with ``delta``, one number or one for each cell, added to imputed values, as far as they can go.
 
         Ratings are shifted before they are put on their levels. Counts are rounded up or down at random, each in the
         same way at all shifts, so that their mean moves by ``delta`` until they meet 0 or the number of trials.
@@ -222,12 +268,14 @@ class Imputations:
 
 
 def checked_pair(found: Any) -> tuple[Array, Array]:
-    """Estimate and variance of a statistic."""
+    """Estimate and variance of a statistic, or estimates and covariance matrix of a fitted model of statsmodels."""
+    if hasattr(found, "params") and hasattr(found, "cov_params"):
+        return found.params, found.cov_params()
     if not isinstance(found, tuple) or len(found) != 2:
         raise ValueError(
             f"statistic returned {found!r}; return (estimate, variance), the variance being the squared standard error"
         )
-    return np.asarray(found[0], np.float64), np.asarray(found[1], np.float64)
+    return found
 
 
 def check_draw(k: int, n: int) -> None:
@@ -240,5 +288,5 @@ def _pandas() -> Any:
     try:
         import pandas
     except ImportError:
-        raise ImportError("frames need pandas: pip install 'nmar[demo]'") from None
+        raise ImportError("frames need pandas: pip install pandas") from None
     return pandas

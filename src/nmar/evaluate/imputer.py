@@ -24,30 +24,15 @@ MOST = 50_000_000  # numbers that are drawn without being asked for cell by cell
 
 @dataclass(frozen=True, eq=False)
 class Imputer:
-    """A fitted model with what its draws need.
+    """A fitted model with what its draws need."""
 
-    Attributes
-    ----------
-    known : Posterior
-        The model; its law says which cells are drawn.
-    cells : Cells or None
-        Training cells, where they are held.
-    hidden : tuple of Cells
-        Cells that were neither observed nor missing in the fit.
-    once : bool
-        Whether each training cell counted once in a fit of these lines, so that data augmentation can go on from it.
-    n_jobs : int or None
-        Number of threads.
-    backend : str
-        Implementation of the loops.
-    """
-
-    known: Posterior
-    cells: Cells | None
-    hidden: tuple[Cells, ...]
+    known: Posterior  # the model; its law says which cells are drawn
+    cells: Cells | None  # training cells, where they are held
+    hidden: tuple[Cells, ...]  # cells that were neither observed nor missing in the fit
+    # whether each training cell counted once in a fit of these lines, so that data augmentation can go on from it
     once: bool
-    n_jobs: int | None
-    backend: Any
+    n_jobs: int | None  # number of threads
+    backend: Any  # implementation of the loops
 
     def impute(self, n: int, seed: Any, cells: Any, rows: Any, sweeps: int | None) -> Imputations:
         """Draw each cell ``n`` times, those of one completed table given one draw of the model."""

@@ -158,7 +158,7 @@ def judged(held: HeldOut, options: Options, more_hidden: Cells | None = None) ->
     "value" with a slope of 0.
     """
     hidden = held.hidden(more_hidden)
-    base = replace(options, mechanism="none", seed=whole_seed(options.seed))
+    base = replace(options, mechanism="none", random_state=whole_seed(options.random_state))
     tastes, by_value = describes(base.data), fits_by_value(base, held.train)
     first = first_stage(held.train, base, None, hidden) if tastes or not by_value else None
 

@@ -247,7 +247,7 @@ def missingness_test(
     tested = min(TESTED, folds) if tested is None else tested
     cells = _testable(as_cells(cells), folds, tested, valid)
     refuse_weights(cells)
-    options = Options.of(
+    options = Options(
         data=Factorization(rank),
         linkage="ignorable",
         noise="constant",  # what noise by row and column would take up is part of what is tested for
@@ -284,7 +284,7 @@ def missingness_test(
 def against_controls(cells: Cells, options: Options, splits: int, seed: int, verbose: int) -> PairedTest:
     """Models of the missingness and their controls, fitted with the settings of the test and compared."""
     common: dict[str, Any] = {"factors": options.factors, "n_jobs": options.n_jobs, "backend": options.backend}
-    common |= {"max_iter": options.stop.max_iter, "verbose": verbose}
+    common |= {"max_iter": options.max_iter, "verbose": verbose}
     return compare(cells, options.data, seeds=splits, seed=seed, **common).paired_test()
 
 

@@ -39,33 +39,15 @@ INSTEAD = {  # what does as well as the models of the missingness
 
 @dataclass(frozen=True)
 class Finding:
-    """What is said about one data model.
+    """What is said about one data model."""
 
-    Attributes
-    ----------
-    data : str
-        The data model.
-    plain : str
-        The finding in plain words, without a number.
-    numbers : str
-        The differences behind it.
-    helps : bool
-        Whether a model of the missingness beats the best control.
-    linked : bool
-        Whether what is missing was shown to be linked to the values: a model of it helps, or two-stage wins.
-    recommended : str
-        Name of the model to use.
-    line : str
-        The Python that fits it.
-    """
-
-    data: str
-    plain: str
-    numbers: str
-    helps: bool
-    linked: bool
-    recommended: str
-    line: str
+    data: str  # the data model
+    plain: str  # the finding in plain words, without a number
+    numbers: str  # the differences behind it
+    helps: bool  # whether a model of the missingness beats the best control
+    linked: bool  # whether what is missing was shown to be linked to the values: a model of it helps, or two-stage wins
+    recommended: str  # name of the model to use
+    line: str  # the Python that fits it
 
     @property
     def text(self) -> str:
@@ -85,12 +67,13 @@ class Verdict(str):
         One per data model.
     helps : bool
         Whether it helps with the best data model.
-    recommended, line : str
-        Model to use with the best data model, and the Python that fits it.
+    data, recommended, line : str
+        Best data model, model to use with it, and the Python that fits it.
     """
 
     findings: tuple[Finding, ...]
     helps: bool
+    data: str
     recommended: str
     line: str
 
@@ -100,7 +83,8 @@ class Verdict(str):
         several = len(findings) > 1
         found = cls("\n".join(f"{one.data}: {one}" if several else str(one) for one in findings))
         found.findings, chosen = findings, findings[best]
-        found.helps, found.recommended, found.line = chosen.helps, chosen.recommended, chosen.line
+        found.helps, found.data = chosen.helps, chosen.data
+        found.recommended, found.line = chosen.recommended, chosen.line
         return found
 
     def __call__(self) -> Verdict:

@@ -15,6 +15,7 @@ import numpy as np
 from nmar.arrays import Array
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
+from nmar.data.outside import as_frame
 from nmar.data.seeds import check_seed
 from nmar.evaluate.gains import Gain
 from nmar.evaluate.mechanisms import HeldOut, Judged, differences, fits_by_value, hold_out, judged
@@ -40,30 +41,15 @@ SHOWN = 20_000  # missing cells whose values are drawn for the figures, at most
 
 @dataclass(frozen=True)
 class Decision:
-    """Which mechanism the held-out cells support.
+    """Which mechanism the held-out cells support."""
 
-    Attributes
-    ----------
-    chosen : Judged
-        The mechanism that is taken.
-    plain : Judged
-        The best fit without a mechanism.
-    tied : Judged or None
-        The other mechanism, where held-out cells do not tell the two apart.
-    gain : dict of str to Gain
-        Gains of ``chosen`` over ``plain``: whole, value, pattern.
-    refused : Judged or None
-        The mechanism "value" where it explains which cells are seen and predicts held-out values worse.
-    loss : Gain or None
-        By how much, against the best other mechanism.
-    """
-
-    chosen: Judged
-    plain: Judged
-    tied: Judged | None
-    gain: dict[str, Gain]
+    chosen: Judged  # the mechanism that is taken
+    plain: Judged  # the best fit without a mechanism
+    tied: Judged | None  # the other mechanism, where held-out cells do not tell the two apart
+    gain: dict[str, Gain]  # gains of ``chosen`` over ``plain``: whole, value, pattern
+    # the mechanism "value" where it explains which cells are seen and predicts held-out values worse
     refused: Judged | None = None
-    loss: Gain | None = None
+    loss: Gain | None = None  # by how much, against the best other mechanism
 
 
 def decide(found: list[Judged], held: HeldOut) -> Decision:
@@ -116,7 +102,7 @@ def with_chosen_mechanism(
     if not (describes(options.data) or fits_by_value(options, cells)):
         return replace(options, mechanism="none"), ()
     hidden = hidden_cells(cells, *away)
-    held = hold_out(cells, whole_seed(options.seed), hidden=hidden)
+    held = hold_out(cells, whole_seed(options.random_state), hidden=hidden)
     found = list(judged(held, replace(options, tail=options.tail or False), hidden))
     chosen = decide(found, held).chosen
     best = {chosen.kind: chosen}
@@ -132,33 +118,17 @@ def with_chosen_mechanism(
 
 @dataclass(frozen=True)
 class Explanation:
-    """One mechanism on the held-out cells, in nats for each observed one; gains are over "none" without the pattern.
+    """One mechanism on the held-out cells, in nats for each observed one; gains are over "none" without the pattern."""
 
-    Attributes
-    ----------
-    name : str
-        "none", "taste" or "value", and "+ pattern" where its factors have a say in which cells are seen.
-    kind : str
-        The mechanism.
-    whole, value, pattern : float
-        log P(seen or not) + log p(value | observed), and its two parts.
-    gains : dict of str to Gain
-        Gains of the whole and of the parts.
-    slope, slope_sd : float
-        Γ for a standard deviation of the observed values, and its standard deviation; 0 without one.
-    mean_missing : float
-        Mean of the missing values under this mechanism.
-    """
-
-    name: str
-    kind: str
-    whole: float
+    name: str  # "none", "taste" or "value", and "+ pattern" where its factors have a say in which cells are seen
+    kind: str  # the mechanism
+    whole: float  # log P(seen or not) + log p(value | observed), and its two parts
     value: float
     pattern: float
-    gains: dict[str, Gain]
-    slope: float
+    gains: dict[str, Gain]  # gains of the whole and of the parts
+    slope: float  # Γ for a spread of the observed values, and its standard deviation; 0 without one
     slope_sd: float
-    mean_missing: float
+    mean_missing: float  # mean of the missing values under this mechanism
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -200,8 +170,6 @@ class WhyMissing:
 
     def frame(self) -> pandas.DataFrame:
         """One line for each mechanism."""
-        import pandas
-
         lines = []
         for row in self.rows:
             gains = {f"{part}_gain": gain.mean for part, gain in row.gains.items()}
@@ -209,7 +177,7 @@ class WhyMissing:
             scores = {"mechanism": row.name, "whole": row.whole, "value": row.value, "pattern": row.pattern}
             rest = {"slope": row.slope, "slope_sd": row.slope_sd, "mean_missing": row.mean_missing}
             lines.append(scores | gains | errors | rest)
-        return pandas.DataFrame(lines)
+        return as_frame(lines, "frame()")
 
     def text(self) -> str:
         """The table and the verdict."""
@@ -243,33 +211,15 @@ class WhyMissing:
 
 @dataclass(frozen=True, eq=False)
 class WhyCurves:
-    """The numbers behind the figures of a :class:`WhyMissing`.
+    """The numbers behind the figures of a :class:`WhyMissing`."""
 
-    Attributes
-    ----------
-    fitted : ndarray
-        Mean of the value of each held-out cell without a mechanism.
-    missing : ndarray of bool
-        Whether it is missing.
-    times : ndarray
-        How many cells each stands for.
-    chance : dict of str to ndarray
-        P(missing) of each cell by mechanism: without one, and of "value" where it was fitted.
-    observed : ndarray
-        Observed values.
-    drawn : dict of str to ndarray
-        A draw of each of some missing cells, by mechanism.
-    mechanism : LearnedMechanism or None
-        That of the mechanism "value", with its curve P(observed | y).
-    """
-
-    fitted: Array
-    missing: Array
-    times: Array
-    chance: dict[str, Array]
-    observed: Array
-    drawn: dict[str, Array]
-    mechanism: LearnedMechanism | None
+    fitted: Array  # mean of the value of each held-out cell without a mechanism
+    missing: Array  # whether it is missing
+    times: Array  # how many cells each stands for
+    chance: dict[str, Array]  # P(missing) of each cell by mechanism: without one, and of "value" where it was fitted
+    observed: Array  # observed values
+    drawn: dict[str, Array]  # A draw of each of some missing cells, by mechanism
+    mechanism: LearnedMechanism | None  # that of the mechanism "value", with its curve P(observed | y)
 
 
 def why_missing(
@@ -337,7 +287,7 @@ def why_missing(
     given, seed = as_cells(cells), whole_seed(random_state)
     model = Factorization(10) if data is None else data
     settings: dict[str, Any] = {"factors": factors, "max_iter": max_iter, "n_jobs": n_jobs, "backend": backend}
-    options = Options.of(data=model, linkage="ignorable", tail=False, random_state=seed, **settings)
+    options = Options(data=model, linkage="ignorable", tail=False, random_state=seed, **settings)
     if not (describes(options.data) or fits_by_value(options, given)):
         raise ValueError(
             f"data={data!r} takes no mechanism; use nmar.Factorization or nmar.Effects with family='gaussian'"

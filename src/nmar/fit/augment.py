@@ -98,12 +98,12 @@ def augmented_sweep(known: Posterior, state: State, context: Context, rng: np.ra
         side, info, size = half_sweep(axis, state, context)
         side = replace(side, pattern=state.sides[axis].pattern)
         state = State(state.sides, replace(state.shared, table_size=size)).with_side(axis, side)
-        shared = _drawn_dispersion(known, state.shared, info, rng)
+        shared = drawn_dispersion(known, state.shared, info, rng)
         state = State(state.sides, shared).with_side(axis, drawn_side(known, axis, side, shared, rng))
     return state
 
 
-def _drawn_dispersion(known: Posterior, shared: Shared, info: Info, rng: np.random.Generator) -> Shared:
+def drawn_dispersion(known: Posterior, shared: Shared, info: Info, rng: np.random.Generator) -> Shared:
     """σ² drawn from its inverse gamma posterior (other families: at its mode), and the data model's globals."""
     law, stats = known.law, info.stats
     if not law.data.has_values or stats is None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
+from nmar.data.container import FileError, blamed
 from nmar.data.dataset import Dataset
 from nmar.fit.loop.remember import BatchSums
 from nmar.fit.loop.run import Memory, Progress, Trace
@@ -25,6 +26,7 @@ from nmar.fit.options import Options
 from nmar.models.scaling import LineSums
 from nmar.models.settings import Regressor
 from nmar.posterior.learned_estimator import to_bytes, untrusted_types
+from nmar.posterior.schema import check_shapes
 from nmar.posterior.store import load, register, save
 
 log = logging.getLogger("nmar")
@@ -38,29 +40,14 @@ for _record in (Progress, Memory, Trace, BatchSums, LineSums):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and how often to keep a run.
+    """Where and how often to keep a run."""
 
-    Attributes
-    ----------
-    folder : Path
-        Folder of the files, made if it is missing.
-    every : int
-        Number of sweeps between checkpoints. The last sweep is always kept.
-    resume : bool
-        Whether to go on from the newest good checkpoint of the same fit, if there is one.
-    fingerprint : str
-        Fingerprint of data and options.
-    trusted : tuple of str
-        Types that the fit's own estimator is made of, so that they can be read back.
-    written : set of Path
-        Files of this fit. Those of an earlier one stay until this one has written its first.
-    """
-
-    folder: Path
-    every: int = 10
-    resume: bool = False
-    fingerprint: str = ""
-    trusted: tuple[str, ...] = ()
+    folder: Path  # folder of the files, made if it is missing
+    every: int = 10  # Number of sweeps between checkpoints. The last sweep is always kept.
+    resume: bool = False  # whether to go on from the newest good checkpoint of the same fit, if there is one
+    fingerprint: str = ""  # fingerprint of data and options
+    trusted: tuple[str, ...] = ()  # types that the fit's own estimator is made of, so that they can be read back
+    # Files of this fit. Those of an earlier one stay until this one has written its first.
     written: set[Path] = field(default_factory=set)
 
     def sub(self, name: str) -> Checkpoint:
@@ -89,8 +76,8 @@ class Checkpoint:
         """The newest good checkpoint, or None; a damaged one is named in the log, one of another fit is an error."""
         for path in self.files():
             try:
-                fingerprint, progress = load(path, FORMAT, self.trusted)
-            except Exception as error:
+                fingerprint, progress = read_run(path, self.trusted)
+            except (FileError, OSError) as error:
                 log.warning("checkpoint %s refused, it cannot be read: %s", path, error)
                 continue
             if fingerprint != self.fingerprint:
@@ -110,12 +97,29 @@ class Checkpoint:
         return self.read() if self.resume else None
 
 
+def read_run(path: Path, trusted: tuple[str, ...]) -> tuple[str, Progress]:
+    """The fingerprint and the run of a file, whose parts fit each other."""
+    record = load(path, FORMAT, trusted)
+    with blamed(str(path), ""):
+        if not (isinstance(record, tuple) and len(record) == 2 and isinstance(record[1], Progress)):
+            raise ValueError("it holds no run")
+        found = record[1].state.sides
+        check_shapes(record[1].state, (len(found[0].pattern.activity.alpha), len(found[1].pattern.activity.alpha)))
+    return str(record[0]), record[1]
+
+
+# Settings with arrays or objects, which have digests of their own; how long a fit runs, and where.
+APART = ("data", "pattern", "propensity", "max_iter", "tol", "max_time", "patience", "n_jobs", "backend", "memory",
+         "executor")  # fmt: skip
+
+
 def fingerprint(options: Options, *parts: Cells | None) -> str:
     """Digests of options and of data; how long to run and where is not part of them, so that a fit can be prolonged."""
     digest = hashlib.sha256()
-    seed = options.seed if isinstance(options.seed, int | np.integer | type(None)) else type(options.seed).__name__
-    told = (options.linkage, options.factors, options.control, options.prior, options.starts,
-            options.dtype, options.solver, options.target, seed)  # fmt: skip
+    told = {field.name: getattr(options, field.name) for field in fields(options) if field.name not in APART}
+    seed = told["random_state"]
+    if not isinstance(seed, int | np.integer | type(None)):
+        told["random_state"] = type(seed).__name__
     digest.update(repr(told).encode())
     for given in (options.data, options.pattern, options.propensity):
         digest.update(b"|")

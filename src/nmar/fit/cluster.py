@@ -197,7 +197,7 @@ class Cluster:
         try:
             tasks.begin()
             for done in tasks.finished():
-                if not done and not self._alive():
+                if not done and not self.alive():
                     raise self._lost()
                 for future in done:
                     left = self._result(future)
@@ -223,7 +223,7 @@ class Cluster:
             try:
                 return ask()
             except TimeoutError:
-                if not self._alive():
+                if not self.alive():
                     raise self._lost() from None
 
     def _cancel(self, futures: list[Any]) -> None:
@@ -246,7 +246,7 @@ class Cluster:
                 f"workers died again and again at one task ({error}); see their logs: too little memory is the usual"
                 " reason. A checkpoint, if there is one, is intact: resume=True goes on from it"
             )
-        if isinstance(error, CancelledError | CommClosedError | TimeoutError | OSError) and not self._alive():
+        if isinstance(error, CancelledError | CommClosedError | TimeoutError | OSError) and not self.alive():
             return self._lost()
         return error
 
@@ -254,7 +254,7 @@ class Cluster:
         """Remove the files of the run, and what workers hold of it."""
         self.spool.close()
         self._shared.close()
-        if self._gone or not self._alive():
+        if self._gone or not self.alive():
             return  # the cluster is gone, and what its workers held with it
         try:
             self.client.run(release, self.spool.token, self._shared.token)
@@ -268,7 +268,7 @@ class Cluster:
             " checkpoint, if there is one, is intact"
         )
 
-    def _alive(self) -> bool:
+    def alive(self) -> bool:
         """Whether the scheduler answers. (``client.scheduler_info`` would repeat what it knew while it lived.)"""
         if self.client.status != "running":
             return False
@@ -287,7 +287,7 @@ def default_client() -> Any:
     try:
         from distributed import get_client
     except ImportError:
-        raise ImportError("executor='dask' needs Dask: pip install 'nmar[cluster]'") from None
+        raise ImportError("executor='dask' needs Dask: pip install dask distributed pyarrow") from None
     try:
         return get_client()
     except ValueError:

@@ -36,7 +36,7 @@ def full_sweeps(job: Job) -> How:
 def as_asked(job: Job, law: Law, observed: Observed) -> How:
     """The solver of the options; a stochastic bound is too noisy to stop on."""
     method, stop = job.options.method, job.options.stop
-    seeds = seed_sequence(job.options.seed)
+    seeds = seed_sequence(job.options.random_state)
     if isinstance(method, Minibatch):
         rule = replace(stop, max_iter=min(stop.max_iter, method.passes), tol=0.0)
         return Batches(method, observed, law, seeds), rule
@@ -56,7 +56,7 @@ def finish(job: Job, law: Law, observed: Observed, progress: Progress, how: How)
         if job.valid is None:
             return now
         state = now.state.on_host()
-        value = _score(Posterior(law, state, job.cells.rows, job.cells.cols), job.valid)
+        value = score(Posterior(law, state, job.cells.rows, job.cells.cols), job.valid)
         now = replace(now, trace=replace(now.trace, valid=(*now.trace.valid, value)))
         better = value > now.best_score
         return replace(now, best=state.bare().copy(), best_score=value) if better else now
@@ -88,6 +88,6 @@ def _keep_last(job: Job, fit: Fit, began: Progress) -> None:
     job.keep.write(last)
 
 
-def _score(posterior: Posterior, cells: Cells) -> float:
+def score(posterior: Posterior, cells: Cells) -> float:
     """Mean predictive log likelihood of cells on the posterior's axes."""
     return float(np.mean(held_out_score(posterior, cells)))

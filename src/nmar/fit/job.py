@@ -52,7 +52,7 @@ class Job:
     @property
     def seconds_left(self) -> float | None:
         """What is left of ``max_time``; None: no limit."""
-        limit = self.options.stop.max_time
+        limit = self.options.max_time
         return None if limit is None else max(limit - self.seconds, 0.0)
 
     def show(self, progress: Progress, doing: str = "trying starts") -> None:
@@ -102,7 +102,7 @@ def begin_fit(job: Job, link: Linkage, seed: Any = None, lead: int | None = None
     pattern = options.pattern_law.built(job.cells)
     if options.prior == "paper":
         pattern = pattern.as_in_paper(job.cells)
-    data = options.data.build(job.cells)
+    data = options.build(job.cells)
     options.check_by_value(data, link)
     noise = options.noise_law(data, link)
     problem = begin(
@@ -112,7 +112,7 @@ def begin_fit(job: Job, link: Linkage, seed: Any = None, lead: int | None = None
         pattern,
         control=options.tail_only,
         hidden=job.hidden,
-        seed=options.seed if seed is None else seed,
+        seed=options.random_state if seed is None else seed,
         dtype=np.dtype(options.dtype).type,
         lead=lead,
         target=options.target,

@@ -28,10 +28,10 @@ def with_mechanism(job: Job, problem: Problem, state: State) -> State:
     away = 0 if job.hidden is None else job.hidden.n_observed
     if job.cells.n_observed + away == rows * cols:
         raise ValueError("mechanism='value' learns from missing cells, and all cells are observed or hidden")
-    draw = Draw(whole_seed(job.options.seed)) if rows * cols > ENUMERATED else None
+    draw = Draw(whole_seed(job.options.random_state)) if rows * cols > ENUMERATED else None
     mechanism = Mechanism.start(job.cells.n_observed / (rows * cols - away), given, draw)
     if mechanism.moves_values:
-        rule = StopRule(max_iter=min(WARM, job.options.stop.max_iter), tol=0.0, max_time=job.seconds_left)
+        rule = StopRule(max_iter=min(WARM, job.options.max_iter), tol=0.0, max_time=job.seconds_left)
         context = job.context(problem.law, problem.observed)
         state = run(Progress(state), context, rule, tell=job.show, stopped=job.control).state
     lines = [

@@ -11,7 +11,7 @@ from nmar.data.cells import Cells
 from nmar.data.seeds import check_seed
 from nmar.fit.loop.stop import StopRule
 from nmar.fit.names import data_named, linkage_named
-from nmar.fit.parameters import PARAMETERS, defaults
+from nmar.fit.parameters import defaults
 from nmar.fit.solvers.entrywise import Entrywise
 from nmar.fit.solvers.schedule import Minibatch
 from nmar.models.arguments import check_choice, check_count
@@ -31,6 +31,7 @@ from nmar.prob.twostage import Quadratic
 PRIORS = ("robust", "paper", "learned")
 MECHANISMS = ("none", "taste", "value", "auto")
 NOISES = ("constant", "rows", "cols", "rows+cols")
+USUAL = defaults()
 SOLVERS = ("batch", "minibatch", "entrywise")
 
 for _solver in (Minibatch, Entrywise):  # a saved model names its solver
@@ -81,73 +82,67 @@ def usual_tol(data: Settings) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Settings of a fit, checked when they are made. :meth:`of` makes them and has the defaults.
+    """Settings of a fit, checked and completed when they are made.
 
-    They are those of :class:`nmar.CCPF`, described in ``fit/parameters.py``, with ``max_iter``, ``tol``, ``patience``
-    and ``max_time`` in one record, and with where the fit runs.
-
-    Attributes
-    ----------
-    stop : StopRule
-        When the fit stops.
-    seed : int, Generator, SeedSequence or None
-        The setting ``random_state``.
-    memory : int, str or None
-        Bytes that a fit of cells on disk may need.
-    executor : Executor or None
-        Where block tasks run. None: in threads of this process.
+    They are those of :class:`nmar.CCPF` that concern the fit, described in ``fit/parameters.py``, and where it runs.
     """
 
-    data: Settings
-    linkage: str | Linkage
-    factors: int | str
-    control: bool | str
-    prior: str
-    starts: int | str
-    dtype: str
-    backend: str
-    n_jobs: int | None
-    seed: Any
-    stop: StopRule
-    solver: Any
-    target: str
-    propensity: Any
-    bounds: Any
-    pattern: Pattern | None
-    noise: str | None
-    tail: bool | float | None
-    mechanism: str | ByValue
-    memory: Any = None
-    executor: Any = None
+    data: Settings = USUAL["data"]
+    linkage: str | Linkage = USUAL["linkage"]
+    factors: int | str = USUAL["factors"]
+    solver: Any = USUAL["solver"]
+    control: bool | str = USUAL["control"]
+    max_iter: int = USUAL["max_iter"]
+    tol: float = USUAL["tol"]
+    backend: str = USUAL["backend"]
+    n_jobs: int | None = USUAL["n_jobs"]
+    random_state: Any = USUAL["random_state"]
+    prior: str = USUAL["prior"]
+    starts: int | str = USUAL["starts"]
+    dtype: str = USUAL["dtype"]
+    max_time: float | None = USUAL["max_time"]
+    patience: int = USUAL["patience"]
+    noise: str | None = USUAL["noise"]
+    tail: bool | float | None = USUAL["tail"]
+    mechanism: str | ByValue = USUAL["mechanism"]
+    target: str = USUAL["target"]
+    propensity: Any = USUAL["propensity"]
+    bounds: Any = USUAL["bounds"]
+    pattern: Pattern | None = USUAL["pattern"]
+    memory: Any = None  # bytes that a fit of cells on disk may need
+    executor: Any = None  # Where block tasks run. None: in threads of this process.
 
-    @classmethod
-    def of(cls, **given: Any) -> Options:
-        """Options from the settings of ``fit/parameters.py``; those not given have their defaults."""
-        strange = sorted(set(given) - set(PARAMETERS))
-        if strange:
-            raise TypeError(f"{strange[0]!r} is no setting of a fit; choose among {', '.join(PARAMETERS)}")
-        settings = {**defaults(), **given}
-        for name in ("verbose", "warm_start"):  # which the estimator handles
-            del settings[name]
-        pattern = settings["pattern"]
-        if isinstance(pattern, Pattern):
-            if settings["factors"] != defaults()["factors"]:
+    def _complete(self) -> None:
+        """Put what is left open, or named by a text, in place."""
+
+        def become(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        if isinstance(self.pattern, Pattern) and self.factors != self.pattern.factors:
+            if self.factors != USUAL["factors"]:
                 raise ValueError(
-                    f"factors={settings['factors']!r} and pattern={pattern!r} are both given; write"
-                    f" pattern=nmar.Pattern({settings['factors']!r}, …) alone"
+                    f"factors={self.factors!r} and pattern={self.pattern!r} are both given; write"
+                    f" pattern=nmar.Pattern({self.factors!r}, …) alone"
                 )
-            settings["factors"] = pattern.factors
-        data, named = (settings.pop(name) for name in ("data", "linkage"))
-        data = Factorization() if data is None else data_named(data) if isinstance(data, str) else data
-        if settings["tol"] is None:
-            settings["tol"] = usual_tol(data)
-        stop = StopRule(**{name: settings.pop(name) for name in ("max_iter", "tol", "patience", "max_time")})
-        if isinstance(named, str) and named not in ("auto", "two-stage"):
-            named = linkage_named(named)
-        link = plain_linkage(data) if named is None else named
-        return cls(data=data, linkage=link, stop=stop, seed=settings.pop("random_state"), **settings)
+            become("factors", self.pattern.factors)
+        if self.data is None:
+            become("data", Factorization())
+        if isinstance(self.data, str):
+            become("data", data_named(self.data))
+        if self.tol is None:
+            become("tol", usual_tol(self.data))
+        if self.linkage is None:
+            become("linkage", plain_linkage(self.data))
+        if isinstance(self.linkage, str) and self.linkage not in ("auto", "two-stage"):
+            become("linkage", linkage_named(self.linkage))
+
+    @property
+    def stop(self) -> StopRule:
+        """When the fit stops."""
+        return StopRule(max_iter=self.max_iter, tol=self.tol, patience=self.patience, max_time=self.max_time)
 
     def __post_init__(self) -> None:
+        self._complete()
         if self.pattern is not None and not isinstance(self.pattern, Pattern):
             raise ValueError(f"pattern={self.pattern!r}; use nmar.Pattern(factors, rows=…, cols=…)")
         if not isinstance(self.solver, Minibatch | Entrywise):
@@ -155,11 +150,11 @@ class Options:
         self._check_prior()
         if self.factors != "auto":
             check_count("factors", self.factors, 1)
-        check_count("max_iter", self.stop.max_iter, 1)
-        check_count("patience", self.stop.patience, 1)
+        check_count("max_iter", self.max_iter, 1)
+        check_count("patience", self.patience, 1)
         if self.starts != "auto":
             check_count("starts", self.starts, 1)
-        check_seed("random_state", self.seed)
+        check_seed("random_state", self.random_state)
         check_choice("control", self.control, (False, True, "tail", "shuffled"))
         if self.control == "shuffled" and self.mechanism != "taste":
             raise ValueError("control='shuffled' is the control of mechanism='taste'; give that too, or control='tail'")
@@ -168,12 +163,13 @@ class Options:
         check_choice("target", self.target, ("observed", "all"))
         self._check_noise()
         self._check_mechanism()
+        self._check_members()
         self._check_levels()
         if self.propensity is not None and self.target != "all":
             raise ValueError("propensity is for target='all'; predictions for observed cells need none")
-        if not (isinstance(self.stop.tol, int | float | np.number) and 0 <= self.stop.tol < np.inf):
-            raise ValueError(f"tol={self.stop.tol!r}; give a number of at least 0, or None")
-        limit = self.stop.max_time
+        if not (isinstance(self.tol, int | float | np.number) and 0 <= self.tol < np.inf):
+            raise ValueError(f"tol={self.tol!r}; give a number of at least 0, or None")
+        limit = self.max_time
         if limit is not None and not (isinstance(limit, int | float | np.number) and limit >= 0):
             raise ValueError(f"max_time={limit!r}; give a number of seconds of at least 0, or None")
         if isinstance(self.data, type):
@@ -221,6 +217,19 @@ class Options:
             raise ValueError(f"mechanism={named!r} needs solver='batch', not {self.solver!r}")
         if self.by_value is not None:
             self._check_alone()
+
+    def _check_members(self) -> None:
+        """Only a pattern that is fitted alone, from all cells, can be averaged over several fits."""
+        if self.pattern is None or self.pattern.members == 1:
+            return
+        alone = isinstance(self.data, PatternOnly) or self.target == "all"
+        given = f"members={self.pattern.members} of the pattern"
+        if not alone or self.mechanism == "taste" or self.linkage == "two-stage":
+            raise ValueError(f"{given} need a pattern that is fitted alone: use nmar.PatternOnly() or target='all'")
+        if self.pattern.has_covariates:
+            raise ValueError(f"{given} cannot be averaged where the pattern has covariates; use members=1")
+        if self.method is not None or self.factors == "auto":
+            raise ValueError(f"{given} need solver='batch' and a number of factors")
 
     def _check_open(self) -> None:
         """Settings under which mechanisms can be compared."""
@@ -333,6 +342,12 @@ class Options:
                 " density, contradict each other; leave one of them out"
             )
 
+    def build(self, cells: Cells) -> DataModel:
+        """The data model; the entrywise solver's compiled visits have a normal prior."""
+        data = self.data.build(cells)
+        normal = isinstance(self.method, Entrywise) and isinstance(data, Bilinear)
+        return replace(data, student=False) if normal else data  # type: ignore[type-var]
+
     @property
     def open_rank(self) -> bool:
         """Whether the data model's rank is to be chosen."""
@@ -346,7 +361,11 @@ class Options:
     def settled(self, *, rank: int | None = None, styles: int | None = None, **chosen: Any) -> Options:
         """The options with what was chosen for settings left open; ``rank`` and ``styles`` are the data model's."""
         known = {name: value for name, value in (("rank", rank), ("styles", styles)) if value is not None}
-        return replace(self, data=replace(cast(Any, self.data), **known) if known else self.data, **chosen)
+        if known:
+            chosen["data"] = replace(cast(Any, self.data), **known)
+        if self.pattern is not None and "factors" in chosen:
+            chosen["pattern"] = replace(self.pattern, factors=chosen["factors"])
+        return replace(self, **chosen)
 
     @property
     def method(self) -> Minibatch | Entrywise | None:

@@ -15,34 +15,16 @@ __all__ = ["PARAMETERS", "Parameter", "defaults", "docstring"]
 
 @dataclass(frozen=True)
 class Parameter:
-    """One setting.
-
-    Attributes
-    ----------
-    default : object
-        Its default.
-    kind : str
-        Its type, as a docstring says it.
-    text : str
-        Its meaning. The first sentence is the help of the option.
-    option : str or None
-        Name of the option, where it is not that of the setting. Empty: no option.
-    read : callable
-        Makes the setting from the option's text.
-    choices : tuple of str or None
-        Texts that the option takes, where there are few.
-    usual : str or None
-        Its default in the words of the help, where the value does not say it.
-    """
+    """One setting."""
 
     name: str
-    default: Any
-    kind: str
-    text: str
-    option: str | None = None
-    read: Callable[[str], Any] = str
-    choices: tuple[str, ...] | None = None
-    usual: str | None = None
+    default: Any  # its default
+    kind: str  # its type, as a docstring says it
+    text: str  # Its meaning. The first sentence is the help of the option.
+    option: str | None = None  # Name of the option, where it is not that of the setting. Empty: no option.
+    read: Callable[[str], Any] = str  # makes the setting from the option's text
+    choices: tuple[str, ...] | None = None  # texts that the option takes, where there are few
+    usual: str | None = None  # its default in the words of the help, where the value does not say it
 
     @property
     def flag(self) -> str:
@@ -67,10 +49,12 @@ def _number_or_auto(number: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _bounds(text: str) -> Any:
-    return text if text == "auto" else tuple(float(part) for part in text.split(","))
+    if text in ("auto", "none"):
+        return text
+    return tuple(float(part) for part in text.split(","))
 
 
-_bounds.__name__ = "auto, or low,high[,step],"  # argparse names it where a text is refused
+_bounds.__name__ = "auto, none or low,high[,step],"  # argparse names it where a text is refused
 
 
 def _tail(text: str) -> Any:
@@ -269,7 +253,7 @@ PARAMETERS: dict[str, Parameter] = {
             'to the levels. "auto" takes range and levels of ratings from the training values. None means no bounds. '
             "Densities and the fit remain those of a continuous value.",
             read=_bounds,
-            usual="none",
+            usual="auto on the command line",
         ),
         Parameter(
             "warm_start",

@@ -16,7 +16,7 @@ from nmar.models.missingness import Pattern, PatternSide
 from nmar.models.noise import Noise
 from nmar.models.pattern_covariates import DesignedPattern, PatternEffects, first_effects
 from nmar.models.protocol import DataModel
-from nmar.models.settings.leveled import LevelSettings
+from nmar.models.settings.leveled import FirstLevels, LevelSettings
 from nmar.models.state import Shared, Side, State
 from nmar.prob.linkage import Linkage
 from nmar.prob.scale import Scale
@@ -85,14 +85,19 @@ def distinct_values(cells: Cells) -> Array:
 def units_of(cells: Cells, law: Law, linkage: Linkage) -> Units:
     """Mean and spread of the values for the Gaussian, their median for families on y > 0; counts have no units.
 
-    A scale linkage is not invariant under a shift, so only the spread is taken there.
+    A data model may have a center of its own. A scale linkage is not invariant under a shift, so its center is 0.
     """
     if law.family.unit_power is None or not law.data.has_values:
         return Units()
     values: Any = cells.by(law.lead).values  # in the order of the leading axis: the same bits transposed
     if not law.family.location:
         return Units.of_positive(values)
-    return Units.of_real(values, shifts=law.data.centers and linkage.mean != "scale")
+    center = law.data.center
+    if linkage.mean == "scale":
+        if center:
+            raise ValueError(f"center={center!r} of the data model and a linkage of the mean by a factor, which is 0's")
+        center = 0.0
+    return Units.of_real(values, center)
 
 
 def check_linked(data: DataModel, linkage: str, control: bool = False) -> None:
@@ -101,57 +106,69 @@ def check_linked(data: DataModel, linkage: str, control: bool = False) -> None:
         raise ValueError(f"PatternOnly has no values to link; use linkage='ignorable', not {linkage!r}, no control")
 
 
-def begin(
-    cells: Cells,
-    data: DataModel,
-    linkage: Linkage,
-    pattern: Pattern,
-    *,
-    control: bool = False,
-    hidden: Cells | None = None,
-    seed: Any = 0,
-    dtype: Any = np.float64,
-    lead: int | None = None,
-    target: str = "observed",
-    bounds: Bounds = None,
-    noise: Noise | None = None,
-    levels: LevelSettings | None = None,
-) -> Problem:
-    """Assemble a fit: streams of random numbers for the two models are separate, so neither moves the other."""
-    lead = leading_axis(cells) if lead is None else lead
-    law = Law(pattern, data, lead, control, dtype=dtype, target=target)
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What a fit starts with beside its cells and its two models."""
+
+    control: bool = False  # whether one rate stands for all cells
+    hidden: Cells | None = None  # cells that are neither observed nor missing
+    seed: Any = 0  # seed of the two streams of random numbers
+    dtype: Any = np.float64  # storage of the factors
+    lead: int | None = None  # Axis that leads. None: the longer one.
+    target: str = "observed"  # cells that predictions are about
+    bounds: Bounds = None  # range of the values
+    noise: Noise | None = None  # Noise by row and column. None: one dispersion.
+    levels: LevelSettings | None = None  # settings of values that are levels
+
+
+def begin(cells: Cells, data: DataModel, linkage: Linkage, pattern: Pattern, **how: Any) -> Problem:
+    """Assemble a fit; ``how`` are fields of :class:`Start`.
+
+    Streams of random numbers for the two models are separate, so neither moves the other.
+    """
+    start = Start(**how)
+    lead = leading_axis(cells) if start.lead is None else start.lead
+    law = Law(pattern, data, lead, start.control, dtype=start.dtype, target=start.target)
     linkage.supports(law.family)
-    check_linked(data, linkage.name, control)
+    check_linked(data, linkage.name, start.control)
     check_values(law, linkage, cells)
-    law, first = replace(law, support=_support(law, bounds, cells)), None
+    law, first = replace(law, support=_support(law, start.bounds, cells)), None
     units = units_of(cells, law, linkage)
-    if levels is not None:
-        first = levels.begin(cells, np.random.default_rng(seed_sequence(seed)))
+    if start.levels is not None:
+        first = start.levels.begin(cells, np.random.default_rng(seed_sequence(start.seed)))
         law, units = replace(law, scale=first.scale), first.units
-    observed = observe(cells, law, hidden, units, dtype)
-    for_pattern, for_data = (np.random.default_rng(s) for s in seed_sequence(seed).spawn(2))
-    patterns, effects = first_pattern(cells, pattern, lead, for_pattern)
-    start = data.init(observed.cells, lead, for_data)
-    noises = [None if noise is None else noise.start(axis, size) for axis, size in enumerate(cells.shape)]
-    readings = [None if first is None else first.reading(axis) for axis in (0, 1)]
-    sides = (
-        Side(patterns[0], start.rows, noises[0], readings[0]),
-        Side(patterns[1], start.cols, noises[1], readings[1]),
-    )
+    observed = observe(cells, law, start.hidden, units, start.dtype)
+    sides, made, effects = _first_sides(observed.cells, cells, law, start, first)
     spread = float(np.sqrt(observed.cells.by(lead).variance())) or 1.0
     shared = Shared(
         dispersion=first_dispersion(law, observed.cells),
         linkage=linkage.rescaled(1.0 / units.scale).start(spread),
-        data=start.globals,
-        rate=1.0 if control else None,
+        data=made,
+        rate=1.0 if start.control else None,
         center=units.center,
         scale=units.scale,
         shapes=(pattern.shape, pattern.shape) if pattern.learns else None,
         effects=effects,
-        noise=noise,
+        noise=start.noise,
         reader=None if first is None else first.reader,
     )
-    return Problem(law, observed, State((cast(sides[0], dtype), cast(sides[1], dtype)), shared))
+    return Problem(law, observed, State(sides, shared))
+
+
+def _first_sides(
+    seen: Cells, cells: Cells, law: Law, start: Start, levels: FirstLevels | None
+) -> tuple[tuple[Side, Side], Any, PatternEffects | None]:
+    """Both sides, and what the data model and the pattern share between lines."""
+    for_pattern, for_data = (np.random.default_rng(s) for s in seed_sequence(start.seed).spawn(2))
+    patterns, effects = first_pattern(cells, law.pattern, law.lead, for_pattern)
+    values = law.data.init(seen, law.lead, for_data)
+
+    def side(axis: int, record: Any) -> Side:
+        noise = None if start.noise is None else start.noise.start(axis, cells.shape[axis])
+        reading = None if levels is None else levels.reading(axis)
+        return cast(Side(patterns[axis], record, noise, reading), start.dtype)
+
+    return (side(0, values.rows), side(1, values.cols)), values.globals, effects
 
 
 def _support(law: Law, bounds: Bounds, cells: Cells) -> Support | None:

@@ -23,7 +23,7 @@ from nmar.arrays import Array
 PAGE = 4096  # the array begins here; its token lies before it
 LEAST = 1 << 16  # bytes of an array that is worth sharing
 
-_attached: dict[tuple[int, int, bytes], mmap.mmap] = {}
+attached: dict[tuple[int, int, bytes], mmap.mmap] = {}
 _lock = threading.Lock()
 
 Refers = Callable[[Any], "Reference | None"]  # where another process finds an array, if it can
@@ -99,9 +99,9 @@ def attach(reference: Reference) -> Array:
     """The array of another process, mapped; what was mapped before is used again."""
     key = (reference.process, reference.descriptor, reference.token)
     with _lock:
-        if key not in _attached:
-            _attached[key] = _mapped(reference)
-        memory = _attached[key]
+        if key not in attached:
+            attached[key] = _mapped(reference)
+        memory = attached[key]
     return np.ndarray(reference.shape, reference.dtype, memory, reference.start, reference.strides)
 
 
@@ -123,5 +123,5 @@ def _mapped(reference: Reference) -> mmap.mmap:
 def detach(token: bytes) -> None:
     """Forget the arrays of a run that is over, so that their memory is free again."""
     with _lock:
-        for key in [key for key in _attached if key[2] == token]:
-            del _attached[key]
+        for key in [key for key in attached if key[2] == token]:
+            del attached[key]

@@ -179,7 +179,7 @@ def _noise(model: DataModel, link: Linkage, noise: str, tail: float | Literal[Fa
     """The noise, or None. A fit's error refuses what this model and linkage cannot have."""
     if tail is True:
         raise ValueError("tail=True; give degrees of freedom above 0, or False")
-    return Options.of(noise=noise, tail=tail).noise_law(model, link)
+    return Options(noise=noise, tail=tail).noise_law(model, link)
 
 
 def _levels(noise: Noise | None, axis: int, shape: tuple[int, int], rng: np.random.Generator) -> GammaFactor | None:

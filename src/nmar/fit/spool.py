@@ -27,7 +27,7 @@ ALIGNED = 64  # loops expect lines that begin on a cache line
 SMALL = 1 << 16  # bytes of arrays that travel with their task
 KEPT = 2  # files that a worker holds: of the half sweep under way and the one before it
 
-_held: OrderedDict[str, Any] = OrderedDict()
+held_files: OrderedDict[str, Any] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -37,15 +37,9 @@ def _padding(size: int) -> bytes:
 
 @dataclass
 class Spool:
-    """A folder of such files, that of one run; only the newest ones stay.
+    """A folder of such files, that of one run; only the newest ones stay."""
 
-    Parameters
-    ----------
-    storage : Storage
-        A folder that this process can write to and every worker can read.
-    """
-
-    storage: Storage
+    storage: Storage  # A folder that this process can write to and every worker can read
     token: str = field(default_factory=lambda: secrets.token_hex(6) + "0")
     count: int = 0
     names: list[str] = field(default_factory=list)
@@ -125,11 +119,11 @@ def load(storage: Storage, name: str) -> Any:
     """The record of a file, of which this process keeps the newest."""
     path = storage.path(name)
     with _lock:
-        if path not in _held:
-            _held[path] = read(storage, name)
-            while len(_held) > KEPT:
-                _held.popitem(last=False)
-        return _held[path]
+        if path not in held_files:
+            held_files[path] = read(storage, name)
+            while len(held_files) > KEPT:
+                held_files.popitem(last=False)
+        return held_files[path]
 
 
 def read(storage: Storage, name: str) -> Any:
@@ -155,5 +149,5 @@ def read(storage: Storage, name: str) -> Any:
 def forget(name: str) -> None:
     """Drop the records of a run that is over."""
     with _lock:
-        for path in [path for path in _held if name in path]:
-            del _held[path]
+        for path in [path for path in held_files if name in path]:
+            del held_files[path]

@@ -27,8 +27,8 @@ def train_stream(source: Source, options: Options, control: Control | None = Non
     first = stream.first
     check_cells(first)
     _check_covariates(options, first)
-    options = replace(options, seed=fixed_seed(options.seed))
-    rule = replace(options.stop, max_iter=min(options.stop.max_iter, stream.passes), tol=0.0)
+    options = replace(options, random_state=fixed_seed(options.random_state))
+    rule = replace(options.stop, max_iter=min(options.max_iter, stream.passes), tol=0.0)
     with threads(options.n_jobs) as executor:
         job = Job(options, first, None, None, choose(options.backend), executor, None, control or Control())
         problem = begin_fit(job, options.link, lead=0)

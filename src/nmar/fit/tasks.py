@@ -18,24 +18,12 @@ SOONEST = 0.1  # seconds: nothing is sent once more before
 
 @dataclass
 class Tasks:
-    """Tasks under way.
+    """Tasks under way."""
 
-    Attributes
-    ----------
-    send : callable
-        Sends a task, by its number and by the number of its copy; gives a future.
-    parts : list of int
-        Number of parts of each task.
-    threads : int
-        Number of threads of the cluster. With fewer tasks some are idle.
-    patience : float
-        Seconds without a result after which the scheduler is looked after.
-    """
-
-    send: Callable[[int, int], Any]
-    parts: list[int]
-    threads: int
-    patience: float
+    send: Callable[[int, int], Any]  # sends a task, by its number and by the number of its copy; gives a future
+    parts: list[int]  # number of parts of each task
+    threads: int  # Number of threads of the cluster. With fewer tasks some are idle.
+    patience: float  # seconds without a result after which the scheduler is looked after
     waiting: dict[Any, int] = field(default_factory=dict)  # futures, and the number of the task of each
     _repeated: set[int] = field(default_factory=set)
     _slowest: float = 0.0  # seconds of a part

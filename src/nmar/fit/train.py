@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import warnings
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from nmar.fit.job import Job, Watch, check_cells, fixed_seed, hidden_cells
 from nmar.fit.loop.callbacks import Control
 from nmar.fit.loop.run import Progress, Trace
 from nmar.fit.mechanism import with_mechanism
+from nmar.fit.members import fit_members
 from nmar.fit.notice import ratings_taken_for_numbers
 from nmar.fit.options import Options
 from nmar.fit.outofcore import check_memory, check_settings, verify
@@ -38,6 +40,7 @@ from nmar.models.settings import PatternOnly
 from nmar.posterior.places import held_out_score
 from nmar.posterior.posterior import Posterior
 from nmar.prob.linkage import linkage
+from nmar.prob.tree import alike
 
 log = logging.getLogger("nmar")
 
@@ -47,30 +50,14 @@ AUTO = ("ignorable", "linear", "exponential", "geometric", "free")
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """What the main run goes from.
+    """What the main run goes from."""
 
-    Attributes
-    ----------
-    job : Job
-        Fit with everything around it.
-    law : Law
-        Settings of the model.
-    observed : Observed
-        What sweeps read.
-    progress : Progress
-        The first state, or a checkpoint.
-    how : How
-        What a sweep is, and when to stop.
-    choices : tuple of Choice
-        What was tried for settings left open.
-    """
-
-    job: Job
-    law: Law
-    observed: Observed
-    progress: Progress
-    how: How
-    choices: tuple[Choice, ...] = ()
+    job: Job  # fit with everything around it
+    law: Law  # settings of the model
+    observed: Observed  # what sweeps read
+    progress: Progress  # the first state, or a checkpoint
+    how: How  # what a sweep is, and when to stop
+    choices: tuple[Choice, ...] = ()  # what was tried for settings left open
 
 
 def train(
@@ -122,16 +109,13 @@ def train(
             return replace(found, choices=choices)
         keep = None if keep is None else keep.sub("chosen")
     away = hidden_cells(cells, *(part for part in (valid, hidden) if part is not None))
-    options = replace(options, seed=fixed_seed(options.seed))
+    options = replace(options, random_state=fixed_seed(options.random_state))
     with running(options.executor, options.n_jobs) as executor:
         verify(cells, executor)
         job = Job(options, cells, valid, away, choose(options.backend), executor, watch, control, keep, pattern=pattern)
         job = _prepared(job)
-        start = _two_stage(job) if options.linkage == "two-stage" else _start(job)
-        choices = choices or start.choices
-        return uninterrupted(
-            replace(finish(start.job, start.law, start.observed, start.progress, start.how), choices=choices)
-        )
+        found = fit_members(job, _run) if isinstance(options.data, PatternOnly) else _run(job)
+        return uninterrupted(replace(found, choices=choices or found.choices))
 
 
 def _coupled_to_something(cells: Cells, options: Options) -> Options:
@@ -156,19 +140,28 @@ def _prepared(job: Job) -> Job:
     return job
 
 
+def _run(job: Job) -> Fitted:
+    """The main run, from its start to the posterior it leaves."""
+    start = _two_stage(job) if job.options.linkage == "two-stage" else _start(job)
+    return replace(finish(start.job, start.law, start.observed, start.progress, start.how), choices=start.choices)
+
+
 def _start(job: Job) -> Start:
     """Where the run begins, or goes on from a checkpoint; settings left open are chosen before."""
     progress = None if job.keep is None else job.keep.start()
     if progress is not None:
-        job = replace(job, options=replace(job.options.settled(**dict(progress.settings)), seed=progress.seed))
+        job = replace(job, options=replace(job.options.settled(**dict(progress.settings)), random_state=progress.seed))
         problem = first_problem(job)
+        held, new = (tuple((s.pattern.bare(), s.data) for s in one.state.sides) for one in (progress, problem))
+        if not alike(held, new):
+            raise ValueError("the checkpoint has other lines than a fit of these cells; give another folder")
         return Start(job, problem.law, problem.observed, progress, as_asked(job, problem.law, problem.observed))
     job, choices, settings = _settled(job)
     problem, state = first_state(job)
     check_memory(problem, job.options.memory, resolve_jobs(job.options.n_jobs))
     if job.options.by_value is not None:
         state = with_mechanism(job, problem, state)
-    began = Progress(state, Trace(before=job.seconds), seed=job.options.seed, settings=settings)
+    began = Progress(state, Trace(before=job.seconds), seed=job.options.random_state, settings=settings)
     return Start(job, problem.law, problem.observed, began, as_asked(job, problem.law, problem.observed), choices)
 
 
@@ -210,7 +203,7 @@ def _choose_linkage(
     check_linked(law.data, "auto")
     inner, held_out = cells, valid
     if held_out is None:
-        inner, _, held_out = cells.split(test=0.05, valid=0.0, seed=whole_seed(options.seed))
+        inner, _, held_out = cells.split(test=0.05, valid=0.0, seed=whole_seed(options.random_state))
     watch, control, keep = rest
     fits: dict[str, Fitted] = {}
     scores: dict[str, Array] = {}
@@ -233,7 +226,7 @@ def _choose_linkage(
 def first_stage(cells: Cells, options: Options, valid: Cells | None, hidden: Cells | None) -> Posterior:
     """The pattern that models by two stages begin with: taste, its control and the two-stage baseline share it."""
     away = hidden_cells(cells, *(part for part in (valid, hidden) if part is not None))
-    options = replace(options, seed=fixed_seed(options.seed))
+    options = replace(options, random_state=fixed_seed(options.random_state))
     with running(options.executor, options.n_jobs) as executor:
         return _pattern_first(Job(options, cells, valid, away, choose(options.backend), executor, None, Control()))
 
@@ -242,12 +235,11 @@ def _pattern_first(job: Job) -> Posterior:
     """The pattern alone, until its bound settles."""
     if job.pattern is not None:
         return job.pattern
-    plain = replace(job.options, linkage="ignorable", control=False, target="observed", propensity=None)
-    options = replace(plain, data=PatternOnly(), solver="batch", noise=None, tail=None, mechanism="none")
-    start = _start(replace(job, options=options, valid=None, watch=None, keep=_stage(job, "pattern")))
+    plain: dict[str, Any] = {"linkage": "ignorable", "control": False, "target": "observed", "propensity": None}
+    options = replace(job.options, data=PatternOnly(), solver="batch", noise=None, tail=None, mechanism="none", **plain)
+    alone = replace(job, options=options, valid=None, watch=None, keep=_stage(job, "pattern"))
     with preliminary():
-        fitted = uninterrupted(finish(start.job, start.law, start.observed, start.progress, start.how))
-    return fitted.posterior
+        return uninterrupted(fit_members(alone, _run)).posterior
 
 
 def _for_all_cells(job: Job) -> Job:
@@ -274,7 +266,7 @@ def _by_taste(job: Job) -> Job:
     """The job whose data model has what rows and columns choose, in a pattern fitted first, as covariates."""
     pattern = _pattern_first(replace(job, control=job.control.preparing()))
     shuffled = job.options.control == "shuffled"
-    shuffle = np.random.default_rng(seed_sequence(job.options.seed)) if shuffled else None
+    shuffle = np.random.default_rng(seed_sequence(job.options.random_state)) if shuffled else None
     data, taste = described(job.options.data, pattern, shuffle)
     return replace(job, options=replace(job.options, data=data), taste=taste)
 
@@ -295,15 +287,15 @@ def _two_stage(job: Job) -> Start:
     plain = replace(job.options, linkage="ignorable", control=False)
     pattern = _pattern_first(job)
     keep = _stage(job, "pattern")
-    plain = replace(plain, factors=pattern.law.pattern.factors)  # where they were left open
+    plain = plain.settled(factors=pattern.law.pattern.factors)  # where they were left open
     known = None if keep is None else keep.read()  # the seed of the first stage, where that was drawn
-    seed = plain.seed if known is None else known.seed
-    problem, state = first_state(replace(job, options=replace(plain, seed=seed), watch=None))
+    seed = plain.random_state if known is None else known.seed
+    problem, state = first_state(replace(job, options=replace(plain, random_state=seed), watch=None))
     law = replace(problem.law, pattern_fixed=True)
     state, observed = on_pattern(state, problem.observed, pattern)
     began = Progress(state, Trace(before=job.seconds))
-    stop = replace(job.options.stop, tol=SECOND * job.options.stop.tol)
-    job = replace(job, options=replace(job.options, stop=stop), keep=_stage(job, "variance"))
+    options = replace(job.options, tol=SECOND * job.options.tol)
+    job = replace(job, options=options, keep=_stage(job, "variance"))
     progress = None if job.keep is None else job.keep.start()
     return Start(job, law, observed, progress or began, as_asked(job, law, observed))
 

@@ -112,9 +112,9 @@ def moments(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -
     return first, second
 
 
-def moments_of_missing(log_rate: Array, slope: Array) -> Array:
+def moments_of_missing(log_rate: Array, slope: Array, over: float) -> Array:
     """Moments of missing cells; see spec.py."""
-    return np.array(missing(log_rate, slope))
+    return np.array(missing(log_rate, slope, over))
 
 
 def _weight(lines: Lines) -> Array:
@@ -144,7 +144,7 @@ def _noise(cell_law: CellLaw, lines: Lines, basis: Array) -> Array:
     return precision * _student(cell_law, lines, basis)[1] if cell_law.tail else precision
 
 
-def _log_density(lines: Lines, cell_law: CellLaw, first: Array, second: Array) -> Array:
+def log_density(lines: Lines, cell_law: CellLaw, first: Array, second: Array) -> Array:
     """f of every cell and bin (cells, bins)."""
     basis = _basis(cell_law, lines, first, second)
     density = basis.T @ cell_law.slopes + _own(cell_law, lines, first)[:, None]
@@ -188,7 +188,7 @@ def _count_posterior(
 ) -> tuple[counts.CountPosterior, bool]:
     y = lines.values.astype(np.float64)
     size = cell_law.bins
-    density = _log_density(lines, cell_law, first, second)
+    density = log_density(lines, cell_law, first, second)
     if cell_law.kind == KNOWN:
         q = np.zeros((len(y), size))
         q[np.arange(len(y)), lines.group] = 1.0
@@ -314,15 +314,14 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
     ``constant`` (d,) holds the values of the coordinates that are not free.
     """
     n, d = linear.shape
-    free = np.flatnonzero(prior.free)
-    fixed = np.flatnonzero(~prior.free)
+    free, fixed = np.flatnonzero(prior.free), np.flatnonzero(~prior.free)
     mean = np.tile(constant.astype(np.float64), (n, 1))
-    spread = np.zeros((n, d, d))
-    log_det = np.zeros(n)
+    spread, log_det = np.zeros((n, d, d)), np.zeros(n)
     if free.size and n:
         full = unpack(quadratic.astype(np.float64), d)
-        precision = full[:, free[:, None], free] + np.diag(prior.precision[free])
-        right = linear[:, free] + prior.precision[free] * prior.mean[:, free]
+        own = prior.line_precision(n)[:, free]
+        precision = full[:, free[:, None], free] + own[:, :, None] * np.eye(free.size)
+        right = linear[:, free] + own * prior.mean[:, free]
         right = right - full[:, free[:, None], fixed] @ constant[fixed]
         covariance = np.linalg.inv(precision)
         mean[:, free] = np.einsum("nij,nj->ni", covariance, right)
@@ -351,9 +350,10 @@ def descend(
     b = theirs.first[lines.indices].astype(np.float64)
     vb = theirs.second[lines.indices].astype(np.float64)
     free, centers = np.flatnonzero(prior.free), np.broadcast_to(prior.mean, mean.shape)
+    own = prior.line_precision(len(mean))
     for i in range(len(mean)):
         cells = slice(lines.indptr[i], lines.indptr[i + 1])
-        w, x, precision = weight[cells], b[cells][:, free], prior.precision[free]
+        w, x, precision = weight[cells], b[cells][:, free], own[i, free]
         noise = w @ vb[cells][:, free]
         matrix = (x * w[:, None]).T @ x + np.diag(noise + precision)
         right = (linear[cells] - w * first[cells]) @ x - noise * mean[i, free]

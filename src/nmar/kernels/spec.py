@@ -174,6 +174,11 @@ class NormalPrior(NamedTuple):
     mean: Array  # (1 or n, d): one for all lines, or one each
     precision: Array  # (d,)
     free: Array  # (d,) bool
+    scale: Array = EMPTY_FLOAT  # (n,) what the precision of each line is multiplied by; empty: 1
+
+    def line_precision(self, lines: int) -> Array:
+        """Prior precision of each line and coordinate (lines, d)."""
+        return (self.scale[:, None] if self.scale.size else np.ones((lines, 1))) * self.precision
 
 
 class LevelCells(NamedTuple):
@@ -252,15 +257,11 @@ class Kernels(Protocol):
     Every backend passes one contract against the NumPy reference. Lines, their sums and cells are arrays of the backend
     (prob/arrays.py); n-vectors and numbers are on the host. What a backend does not offer it leaves out, and a fit that
     needs it says so by name (kernels/choose.py).
-
-    Attributes
-    ----------
-    own_memory : bool
-        Whether lines and cells live in memory of the backend's own (a device); they are placed there when a run begins
-        and stay until it ends.
     """
 
     name: str
+    # Whether lines and cells live in memory of the backend's own (a device); they are placed there when a run begins
+    # and stay until it ends
     own_memory: bool
 
     def place(self, array: Array) -> Array:
@@ -301,10 +302,10 @@ class Kernels(Protocol):
         """First and second features of all lines of a view, as they are stored: (n, D1) and (n, D2)."""
         ...
 
-    def moments_of_missing(self, log_rate: Array, slope: Array) -> Array:
+    def moments_of_missing(self, log_rate: Array, slope: Array, over: float) -> Array:
         """Moments of missing cells whose rate of being seen depends on their value; rows of prob.detection.Missing.
 
-        ``log_rate`` is η + Γ E[y], ``slope`` Γ τ, float64; one column for each cell.
+        ``log_rate`` is η + Γ E[y], ``slope`` Γ τ, float64, ``over`` u; one column for each cell.
         """
         ...
 

@@ -17,6 +17,8 @@ from nmar.prob.factor import NormalFactor, pack, unpack
 
 FLOOR = 1e-8  # smallest variance of a factor
 
+Weighted = tuple[NormalFactor, Array | None]  # lines, and how much each counts; None: all alike
+
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
@@ -24,22 +26,23 @@ class Alignment:
 
     forward: Array  # (d, d)
     backward: Array  # (d, d)
+    variance: Array  # (rank,) of the other side's factors afterwards
 
     @classmethod
-    def between(cls, leading: list[NormalFactor], other: NormalFactor, rank: int) -> Alignment:
+    def between(cls, leading: list[Weighted], other: Weighted, rank: int) -> Alignment:
         """The alignment of two sides whose first ``rank`` coordinates are factors."""
-        size = other.mean.shape[1]
-        count = sum(len(part.mean) for part in leading)
-        total: Array = np.sum([_second(part, size) for part in leading], axis=0)
-        mine, theirs = total[:rank, :rank] / count, _second(other, size)[:rank, :rank]
+        size, lines = other[0].mean.shape[1], len(other[0].mean)
+        count = sum(len(part.mean) for part, _ in leading)
+        total: Array = np.sum([_second(*part, size) for part in leading], axis=0)
+        mine, theirs = total[:rank, :rank] / count, _second(*other, size)[:rank, :rank] / lines
         values, vectors = np.linalg.eigh(mine)
         root = np.sqrt(np.maximum(values, FLOOR))
         half, inverse = (vectors * root) @ vectors.T, (vectors / root) @ vectors.T
-        axes = np.linalg.eigh(half @ theirs @ half)[1]
+        variance, axes = np.linalg.eigh(half @ theirs @ half)
         forward, backward = np.eye(size), np.eye(size)
         forward[:rank, :rank] = axes.T @ inverse
         backward[:rank, :rank] = axes.T @ half
-        return cls(forward, backward)
+        return cls(forward, backward, np.maximum(variance, FLOOR))
 
     def leading(self, lines: NormalFactor) -> NormalFactor:
         """Lines of the leading side."""
@@ -54,11 +57,11 @@ class Alignment:
         return linear @ self.forward.T, _turned_packed(quadratic, self.forward)
 
 
-def _second(lines: NormalFactor, size: int) -> Array:
-    """Σ_i E[a_i a_i']."""
-    mean = lines.mean.astype(np.float64)
-    spread = on_host(np.sum(lines.spread, axis=0, dtype=np.float64))
-    return on_host(mean.T @ mean) + unpack(spread[None], size)[0]
+def _second(lines: NormalFactor, weight: Array | None, size: int) -> Array:
+    """Σ_i ξ_i E[a_i a_i']."""
+    mean, weight = lines.mean.astype(np.float64), np.ones(len(lines.mean)) if weight is None else weight
+    spread = on_host(np.einsum("i,ik->k", weight, lines.spread))
+    return on_host((mean * weight[:, None]).T @ mean) + unpack(spread[None], size)[0]
 
 
 def _turned(lines: NormalFactor, matrix: Array) -> NormalFactor:

@@ -15,7 +15,7 @@ Diagonal covariance: features are means and variances; the update is conjugate g
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,79 +26,31 @@ from nmar.data.covariates import Design
 from nmar.kernels.choose import choose
 from nmar.kernels.spec import Expectation, Kernels, NormalPairs, NormalPrior
 from nmar.models.alignment import FLOOR, Alignment
+from nmar.models.coordinates import Coordinates, Priors
 from nmar.models.covariates import DesignedLines, LineCoefficients
 from nmar.models.dual import solve_dual
 from nmar.models.noise import rescaled
 from nmar.models.predictive import NormalPredictive
 from nmar.models.protocol import Block, CovariateEffects, DataModel, Features, Start
-from nmar.prob.arrays import on_host
-from nmar.prob.factor import NormalFactor, pack
+from nmar.models.student import START, learned_shape, reaches, squares
+from nmar.prob.factor import GammaFactor, NormalFactor, pack
+
+T = TypeVar("T")
 
 DUAL = 64  # covariates from which a line's cells are fewer as a rule: the dual form
 
 
 @dataclass(frozen=True, eq=False)
-class Coordinates:
-    """What the coordinates of one axis are.
-
-    Attributes
-    ----------
-    free : tuple of bool
-        Whether a coordinate is unknown, with a normal prior.
-    constant : tuple of float
-        Value of a coordinate that is the same known number on every line.
-    learned : tuple of bool
-        Whether its prior variance is set by empirical Bayes.
-    bias : int
-        Position of the coordinate that is the line's intercept, which starts at its shrunken mean, or −1.
-    known : ndarray of shape (n, d) or None
-        Lines that are known altogether (covariates).
-    design : Design or None
-        Covariates of the lines, on which their prior means depend.
-    """
-
-    free: tuple[bool, ...]
-    constant: tuple[float, ...]
-    learned: tuple[bool, ...]
-    bias: int = -1
-    known: Any = None
-    design: Design | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Priors:
-    """Normal priors of the lines, per axis: mean and variance of each coordinate.
-
-    ``lead`` is the axis that sweeps update first; its factors keep unit prior variance, which fixes their scale.
-    ``coefficients`` are those of the covariates, where an axis has them: prior means of lines are linear in these.
-    """
-
-    mean: tuple[Array, Array]
-    variance: tuple[Array, Array]
-    lead: int
-    coefficients: tuple[LineCoefficients | None, LineCoefficients | None] = (None, None)
-
-
-@dataclass(frozen=True, eq=False)
 class Bilinear(DataModel):
-    """A Gaussian bilinear data model; see the module's docstring.
+    """A Gaussian bilinear data model; see the module's docstring."""
 
-    Parameters
-    ----------
-    axes : tuple of (Coordinates, Coordinates)
-        Coordinates of rows and of columns.
-    covariance : {"full", "diagonal"}, default="full"
-        Covariance of a line.
-    rank : int, default=0
-        Number of leading coordinates that are latent factors on both sides, which need a random start.
-    steps : int, default=2
-        Number of steps of conjugate gradients that update a diagonal line. More of them hardly save sweeps.
-    """
-
-    axes: tuple[Coordinates, Coordinates]
-    covariance: str = "full"
-    rank: int = 0
+    axes: tuple[Coordinates, Coordinates]  # coordinates of rows and of columns
+    covariance: str = "full"  # covariance of a line
+    rank: int = 0  # number of leading coordinates that are latent factors on both sides, which need a random start
+    # Number of steps of conjugate gradients that update a diagonal line. More of them hardly save sweeps.
     steps: int = 2
+    student: bool = False  # whether the prior of a line is a Student distribution, not a normal one
+    center: float | None = None  # value that predictions are shrunk to; None: the mean of the values
 
     @property
     def diagonal(self) -> bool:
@@ -126,7 +78,28 @@ class Bilinear(DataModel):
         mean, coefficients = shared.mean[axis][None, :], shared.coefficients[axis]
         if coefficients is not None and isinstance(side, DesignedLines):
             mean = mean + coefficients.prior_mean(side.x.astype(np.float64))
-        return NormalPrior(mean, 1.0 / shared.variance[axis], self._free(axis))
+        prior = NormalPrior(mean, 1.0 / shared.variance[axis], self._free(axis))
+        found = None if side is None else self._reach(side, axis, shared)
+        return prior if found is None else prior._replace(scale=found.mean)
+
+    def _reach(self, side: NormalFactor, axis: int, shared: Priors) -> GammaFactor | None:
+        """q(ξ) of the lines, or None where they have one prior."""
+        shape, free = shared.shapes[axis], self._free(axis)
+        if shape == 0.0:
+            return None
+        precision = np.where(free, 1.0 / shared.variance[axis], 0.0)
+        found = [each @ precision for _, each in squares(side, shared.mean[axis], shared.coefficients[axis])]
+        return reaches(shape, int(free.sum()), np.concatenate([np.empty(0), *found]))
+
+    def _distances(self, side: NormalFactor, axis: int, shared: Priors, reach: GammaFactor | None) -> Array:
+        """Σ_i E[ξ_i] E[(a_ik − prior mean)²] of each coordinate (d,)."""
+        coefficients = shared.coefficients[axis]
+        if reach is not None:
+            parts = squares(side, shared.mean[axis], coefficients)
+            return sum((reach.mean[piece] @ each for piece, each in parts), np.zeros(self.size))
+        if coefficients is not None and isinstance(side, DesignedLines):
+            return coefficients.distances(side)
+        return side.distances(shared.mean[axis])
 
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """Biases from shrunken line means, factors of the axis that is *not* updated first at random.
@@ -143,7 +116,9 @@ class Bilinear(DataModel):
         sides = {axis: self._start(cells, axis, axis == lead, shared, rng) for axis in (lead, 1 - lead)}
         designed = {axis: self._designed(side, axis, (cells.rows, cells.cols)[axis]) for axis, side in sides.items()}
         coefficients = [self._first_coefficients(designed[axis], axis, shared) for axis in (0, 1)]
-        return Start(designed[0], designed[1], replace(shared, coefficients=(coefficients[0], coefficients[1])))
+        shape = START if self.student else 0.0
+        shared = replace(shared, coefficients=(coefficients[0], coefficients[1]), shapes=(shape, shape))
+        return Start(designed[0], designed[1], shared)
 
     def _designed(self, side: NormalFactor, axis: int, ids: Axis) -> NormalFactor:
         """Lines with their covariates, where the axis has them."""
@@ -283,42 +258,45 @@ class Bilinear(DataModel):
     def learn(self, side: NormalFactor, axis: int, shared: Priors) -> Priors:
         """Empirical Bayes: the prior variance of a learned coordinate is mean_j E[(b_jk − prior mean)²].
 
-        Where lines have covariates, q(W) comes first.
+        Where lines have covariates, q(W) comes first; where they differ in reach, their squares count by it.
         """
-        learned = np.array(self.axes[axis].learned, bool)
+        learned, reach = np.array(self.axes[axis].learned, bool), self._reach(side, axis, shared)
         coefficients = shared.coefficients[axis]
         if coefficients is not None:
-            coefficients = coefficients.learned(side, shared.variance[axis], self._free(axis))  # type: ignore[arg-type]
-            both = list(shared.coefficients)
-            both[axis] = coefficients
-            shared = replace(shared, coefficients=(both[0], both[1]))
+            weight = None if reach is None else reach.mean
+            coefficients = coefficients.learned(side, shared.variance[axis], self._free(axis), weight)  # type: ignore[arg-type]
+            shared = replace(shared, coefficients=_with(shared.coefficients, axis, coefficients))
         if axis == shared.lead:
             learned[: self.rank] = False
-        if not learned.any():
-            return shared
-        total = side.distances(shared.mean[axis]) if coefficients is None else coefficients.distances(side)  # type: ignore[arg-type]
-        away = total / len(side.mean)
-        found = np.where(learned, np.maximum(away, FLOOR), shared.variance[axis])
-        variance = list(shared.variance)
-        variance[axis] = found
-        return replace(shared, variance=(variance[0], variance[1]))
+        if learned.any():
+            away = self._distances(side, axis, shared, reach) / len(side.mean)
+            found = np.where(learned, np.maximum(away, FLOOR), shared.variance[axis])
+            shared = replace(shared, variance=_with(shared.variance, axis, found))
+        return shared if reach is None else replace(shared, shapes=_with(shared.shapes, axis, learned_shape(reach)))
 
     @property
     def streams(self) -> bool:
         """Priors are averages over lines."""
         return True
 
-    def alignment(self, leading: list[NormalFactor], other: NormalFactor) -> Alignment | None:
+    def alignment(self, leading: list[NormalFactor], other: NormalFactor, shared: Priors) -> Alignment | None:
         """Full-covariance factors can be turned; those whose prior means are linear in covariates stay as they are."""
         designed = any(axis.design is not None for axis in self.axes)
-        return None if self.diagonal or designed or self.rank == 0 else Alignment.between(leading, other, self.rank)
+        if self.diagonal or designed or self.rank == 0:
+            return None
+        lead = shared.lead
+        parts = [(part, self._counts(part, lead, shared)) for part in leading]
+        return Alignment.between(parts, (other, self._counts(other, 1 - lead, shared)), self.rank)
 
-    def realigned(self, other: NormalFactor, axis: int, shared: Priors) -> Priors:
-        """Prior variances of the factors from the turned lines."""
-        moment = on_host(np.mean(other.mean.astype(np.float64) ** 2 + other.variances, axis=0))
-        variance = list(shared.variance)
-        variance[axis] = variance[axis].copy()
-        variance[axis][: self.rank] = np.maximum(moment[: self.rank], FLOOR)
+    def _counts(self, side: NormalFactor, axis: int, shared: Priors) -> Array | None:
+        """E ξ of each line."""
+        found = self._reach(side, axis, shared)
+        return None if found is None else found.mean
+
+    def realigned(self, found: Alignment, shared: Priors) -> Priors:
+        """Prior variances of the factors of the turned lines."""
+        variance = [each.copy() for each in shared.variance]
+        variance[1 - shared.lead][: self.rank] = found.variance
         return replace(shared, variance=(variance[0], variance[1]))
 
     def predictive(self, rows: NormalFactor, cols: NormalFactor, shared: Priors) -> NormalPredictive:
@@ -378,11 +356,22 @@ class Bilinear(DataModel):
 
     def divergence(self, side: NormalFactor, axis: int, shared: Priors) -> float:
         """KL of the free coordinates of one side from their prior, and of the coefficients of its covariates."""
-        free, coefficients = self._free(axis), shared.coefficients[axis]
-        if coefficients is None or not isinstance(side, DesignedLines):
-            return side.divergence(free, shared.mean[axis], shared.variance[axis])
-        away = coefficients.distances(side)
-        return side.divergence_at(free, away, shared.variance[axis]) + coefficients.divergence(free)
+        free, coefficients, shape = self._free(axis), shared.coefficients[axis], shared.shapes[axis]
+        if not free.any():
+            return 0.0
+        reach = self._reach(side, axis, shared)
+        total = side.divergence_at(free, self._distances(side, axis, shared, reach), shared.variance[axis])
+        if coefficients is not None:
+            total += coefficients.divergence(free)
+        if reach is None:
+            return total
+        logs = 0.5 * int(free.sum()) * float(np.sum(reach.log_mean))
+        return total - logs + reach.divergence(shape, shape, np.log(shape))
+
+
+def _with(both: tuple[T, T], axis: int, new: T) -> tuple[T, T]:
+    """Both, with a new one of an axis."""
+    return (new, both[1]) if axis == 0 else (both[0], new)
 
 
 def _counted_once(found: Expectation, scale: float) -> Expectation:

@@ -46,43 +46,23 @@ class TableTooShort(Exception):
 
 @dataclass(frozen=True, eq=False)
 class HalfSweep:
-    """What every block of a half sweep reads.
-
-    Attributes
-    ----------
-    theirs : View
-        The other side.
-    cell_law : CellLaw
-        Tables of the law of a cell.
-    exposure : ndarray of shape (K,)
-        What every line is exposed to.
-    their_means : ndarray or None
-        E[v] of the other side, where lines also differ in what they are exposed to, else None.
-    their_noise : Levels or None
-        Noise levels of the other side, where its lines differ in noise, else None.
-    their_reading : object
-        What a reader keeps of the other side's lines, or None.
-    their_detection : Detection or None
-        Effects of the other side's lines on being observed, or None where values do not decide.
-    their_weights : ndarray or None
-        E[v] of the other side, where the pattern's rate is part of that of the mechanism.
-    their_counts : ndarray or None
-        Observed cells of the other side's lines, where missing cells are drawn.
-    """
+    """What every block of a half sweep reads."""
 
     axis: int
     law: Law
     shared: Shared
     kernels: Kernels
-    theirs: View
-    cell_law: CellLaw
-    exposure: Array
-    their_means: Array | None
-    their_noise: Levels | None = None
-    their_reading: Any = None
+    theirs: View  # the other side
+    cell_law: CellLaw  # tables of the law of a cell
+    exposure: Array  # (K,) what every line is exposed to
+    their_means: Array | None  # E[v] of the other side, where lines also differ in what they are exposed to, else None
+    their_noise: Levels | None = None  # noise levels of the other side, where its lines differ in noise, else None
+    their_reading: Any = None  # what a reader keeps of the other side's lines, or None
+    # effects of the other side's lines on being observed, or None where values do not decide
     their_detection: Detection | None = None
+    # E[v] of the other side, where the pattern's rate is part of that of the mechanism
     their_weights: Array | None = None
-    their_counts: Array | None = None
+    their_counts: Array | None = None  # observed cells of the other side's lines, where missing cells are drawn
 
 
 class BlockInput(NamedTuple):

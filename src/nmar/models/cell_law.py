@@ -94,15 +94,15 @@ def _grid(family: Family, low: float, high: float) -> Array:
 
 
 def _starts(linkage: Linkage, bins: int) -> Array:
-    """First count of each closed bin; nothing without thinning."""
-    if linkage.events == 1.0 or linkage.bins != "tail":
+    """First count of each closed bin; nothing where there is one."""
+    if bins == 1 or linkage.bins != "tail":
         return EMPTY_INT
     return np.array(linkage.starts or range(1, bins + 1), np.int32)
 
 
 def _counts_covered(linkage: Linkage, bins: int) -> int:
-    """Length of the table of factorials: a thinned tail is summed as a series, some way beyond its start."""
-    if linkage.events == 1.0:
+    """Length of the table of factorials: a tail is summed as a series, some way beyond its start."""
+    if bins == 1 or linkage.bins != "tail":
         return bins + 3
     last = bins if linkage.starts is None else linkage.starts[-1]
     return last + 64 + int(12.0 * np.sqrt(last))

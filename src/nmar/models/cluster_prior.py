@@ -53,33 +53,15 @@ class DesignedAssignment(Assignment):
 
 @dataclass(frozen=True, eq=False)
 class ClusterCoefficients:
-    """How the log odds of the clusters depend on covariates.
+    """How the log odds of the clusters depend on covariates."""
 
-    Attributes
-    ----------
-    level : ndarray of shape (G,)
-        log odds at mean covariates, with sum 0 (b).
-    mean : ndarray of shape (G, F)
-        E[W]; each column sums to 0.
-    spread : ndarray of shape (F,)
-        Variance of each contrast of clusters, in the eigenbasis of X'X.
-    basis : ndarray of shape (F, F)
-        Eigenvectors of X'X.
-    eigenvalues : ndarray of shape (F,)
-        Eigenvalues of X'X.
-    ridge : float
-        Prior variance ρ of the coefficients.
-    concentration : float
-        Prior γ₀ of the weights at mean covariates.
-    """
-
-    level: Array
-    mean: Array
-    spread: Array
-    basis: Array
-    eigenvalues: Array
-    ridge: float
-    concentration: float
+    level: Array  # (G,) log odds at mean covariates, with sum 0 (b)
+    mean: Array  # (G, F) E[W]; each column sums to 0
+    spread: Array  # (F,) variance of each contrast of clusters, in the eigenbasis of X'X
+    basis: Array  # (F, F) eigenvectors of X'X
+    eigenvalues: Array  # (F,) eigenvalues of X'X
+    ridge: float  # prior variance ρ of the coefficients
+    concentration: float  # prior γ₀ of the weights at mean covariates
 
     @classmethod
     def start(cls, side: DesignedAssignment, concentration: float) -> ClusterCoefficients:

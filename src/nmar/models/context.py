@@ -22,24 +22,13 @@ PIECE = 1 << 12  # lines of one piece of work that goes by line
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """The cells a sweep reads, with what belongs to each cell.
+    """The cells a sweep reads, with what belongs to each cell."""
 
-    Attributes
-    ----------
-    cells : Cells
-        Values as the model sees them (in its units).
-    hidden : Cells or None
-        Cells that are neither observed nor missing, or None.
-    group : ndarray or None
-        Class of each cell in row-major order (known bins; distinct values), or None: none, or looked up.
-    distinct : ndarray or None
-        Values of the classes, for families that need them and for levels on disk.
-    """
-
-    cells: Cells
-    hidden: Cells | None = None
+    cells: Cells  # values as the model sees them (in its units)
+    hidden: Cells | None = None  # cells that are neither observed nor missing, or None
+    # class of each cell in row-major order (known bins; distinct values), or None: none, or looked up
     group: Array | None = None
-    distinct: Array | None = None
+    distinct: Array | None = None  # values of the classes, for families that need them and for levels on disk
     _constants: dict[str, float] = field(default_factory=dict, init=False)  # of the families that were asked for
     _kept: dict[Any, Lines | None] = field(default_factory=dict, init=False)  # blocks that a backend keeps
 
@@ -139,21 +128,14 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """Data, law, and where a sweep runs.
-
-    Attributes
-    ----------
-    buffers : LineBuffers or None
-        Memory for the new lines of a run; None: new arrays for every half sweep.
-    cuts_lines : bool
-        Whether a line with more cells than a block is summed in parts, whose number depends on all cells.
-    """
+    """Data, law, and where a sweep runs."""
 
     observed: Observed
     law: Law
     kernels: Kernels
     executor: Executor
-    buffers: LineBuffers | None = None
+    buffers: LineBuffers | None = None  # memory for the new lines of a run; None: new arrays for every half sweep
+    # whether a line with more cells than a block is summed in parts, whose number depends on all cells
     cuts_lines: bool = True
 
     def with_buffers(self) -> Context:

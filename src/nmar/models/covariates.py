@@ -62,27 +62,13 @@ class DesignedLines(NormalFactor):
 
 @dataclass(frozen=True, eq=False)
 class LineCoefficients:
-    """q(W) of one axis.
+    """q(W) of one axis."""
 
-    Attributes
-    ----------
-    mean : ndarray of shape (d, F)
-        E[W]; 0 for coordinates that are not free.
-    spread : ndarray of shape (d, F)
-        Variances in the eigenbasis of X'X.
-    basis : ndarray of shape (F, F)
-        Eigenvectors of X'X.
-    eigenvalues : ndarray of shape (F,)
-        Eigenvalues of X'X.
-    ridge : ndarray of shape (d,)
-        Prior variance ρ of the coefficients of each coordinate.
-    """
-
-    mean: Array
-    spread: Array
-    basis: Array
-    eigenvalues: Array
-    ridge: Array
+    mean: Array  # (d, F) E[W]; 0 for coordinates that are not free
+    spread: Array  # (d, F) variances in the eigenbasis of X'X
+    basis: Array  # (F, F) eigenvectors of X'X
+    eigenvalues: Array  # (F,) eigenvalues of X'X
+    ridge: Array  # (d,) prior variance ρ of the coefficients of each coordinate
 
     @classmethod
     def start(cls, x: Array, free: Array, variance: Array) -> LineCoefficients:
@@ -132,14 +118,19 @@ class LineCoefficients:
         unsure = self.spread @ self.eigenvalues
         return on_host(np.sum(away**2 + side.variances, axis=0)) + unsure
 
-    def learned(self, side: Designed, variance: Array, free: Array) -> LineCoefficients:
-        """q(W) given the lines, and its ridge by empirical Bayes."""
-        sums = on_host(np.einsum("nf,nk->fk", side.x.astype(np.float64), side.mean.astype(np.float64)))
-        pulls = self.basis.T @ sums
-        spread = 1.0 / (1.0 / self.ridge[:, None] + self.eigenvalues / variance[:, None])
+    def learned(self, side: Designed, variance: Array, free: Array, weight: Array | None = None) -> LineCoefficients:
+        """q(W) given the lines, and its ridge by empirical Bayes; ``weight`` is how often each line counts."""
+        x = side.x.astype(np.float64)
+        basis, eigenvalues = self.basis, self.eigenvalues
+        if weight is not None:
+            basis, eigenvalues = eigenbasis(np.sqrt(weight)[:, None] * x)
+            x = weight[:, None] * x
+        sums = on_host(np.einsum("nf,nk->fk", x, side.mean.astype(np.float64)))
+        pulls = basis.T @ sums
+        spread = 1.0 / (1.0 / self.ridge[:, None] + eigenvalues / variance[:, None])
         turned = np.where(free[:, None], spread * (pulls.T / variance[:, None]), 0.0)
         ridge = np.where(free, np.maximum(np.mean(turned**2 + spread, axis=1), FLOOR), self.ridge)
-        return replace(self, mean=turned @ self.basis.T, spread=spread, ridge=ridge)
+        return LineCoefficients(turned @ basis.T, spread, basis, eigenvalues, ridge)
 
     def divergence(self, free: Array) -> float:
         """KL(q(W) ‖ N(0, ρI)) of the free coordinates."""

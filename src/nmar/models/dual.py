@@ -39,7 +39,7 @@ def solve_dual(
     cellwise : ndarray of shape (2, m) or None
         ωt and ω of each cell.
     prior : NormalPrior
-        Prior of the lines.
+        Prior of the lines, all of one scale.
     known : int
         Number of all lines with covariates. The choice of method depends on it, so that a line has the same numbers
         whatever block it is in.

@@ -64,21 +64,11 @@ class ConjugateShared:
 
 @dataclass(frozen=True)
 class Element(Everywhere):
-    """A scalar family with one conjugate θ.
+    """A scalar family with one conjugate θ."""
 
-    Parameters
-    ----------
-    likelihood : str
-        Name of the family.
-    trials : int or None, default=None
-        κ of the binomial.
-    strength : float, default=1.0
-        Prior weight of θ in observations (binomial: in trials).
-    """
-
-    likelihood: str
-    trials: int | None = None
-    strength: float = 1.0
+    likelihood: str  # name of the family
+    trials: int | None = None  # κ of the binomial
+    strength: float = 1.0  # prior weight of θ in observations (binomial: in trials)
 
     @property
     def family(self) -> str:  # type: ignore[override]
@@ -165,25 +155,14 @@ class NormalShared:
 
 @dataclass(frozen=True)
 class NormalElement(Everywhere):
-    """One Gaussian mean for the matrix.
+    """One Gaussian mean for the matrix."""
 
-    Parameters
-    ----------
-    normal_gamma : bool, default=True
-        Whether to take the paper's prior μ ~ N(η, 1/(λρ)), ρ = 1/σ² ~ Ga(ζ, ω). Otherwise μ ~ N(η, 1/λ), and σ² is its
-        mode.
-    prior_mean : float, default=0.0
-        Prior mean η, in the model's units (0 is the mean of the values).
-    strength : float, default=0.001
-        Prior strength λ.
-    shape, rate : float, default=1.01 and 1.0
-        Prior shape ζ and rate ω.
-    """
-
+    # Whether to take the paper's prior μ ~ N(η, 1/(λρ)), ρ = 1/σ² ~ Ga(ζ, ω). Otherwise μ ~ N(η, 1/λ), and σ² is its
+    # mode.
     normal_gamma: bool = True
-    prior_mean: float = 0.0
-    strength: float = 1e-3
-    shape: float = 1.01
+    prior_mean: float = 0.0  # prior mean η, in the model's units (0 is the mean of the values)
+    strength: float = 1e-3  # prior strength λ
+    shape: float = 1.01  # prior shape ζ and rate ω
     rate: float = 1.0
     keeps_moments: ClassVar[bool] = True
 

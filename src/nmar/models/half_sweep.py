@@ -118,33 +118,15 @@ def _common(axis: int, state: State, context: Context, learns: bool, theirs: Vie
 
 @dataclass(frozen=True, eq=False)
 class HalfSweepInput:
-    """Everything a half sweep reads, of which each task takes the part of its lines.
+    """Everything a half sweep reads, of which each task takes the part of its lines."""
 
-    Attributes
-    ----------
-    half : HalfSweep
-        What all blocks read.
-    observed : Observed
-        Cells.
-    side : Side
-        Lines that are updated.
-    scaling : Scaling
-        How the cells stand for all cells.
-    offset : ndarray or None
-        What the data model adds to the predictions of cells.
-    out : Side or None
-        Where new lines may be written, or None.
-    cut : int or None
-        Cells of a segment of a line that is longer than that, or None where lines are not cut.
-    """
-
-    half: HalfSweep
-    observed: Observed
-    side: Side
-    scaling: Scaling
-    offset: Array | None
-    out: Side | None
-    cut: int | None
+    half: HalfSweep  # what all blocks read
+    observed: Observed  # cells
+    side: Side  # lines that are updated
+    scaling: Scaling  # how the cells stand for all cells
+    offset: Array | None  # what the data model adds to the predictions of cells
+    out: Side | None  # where new lines may be written, or None
+    cut: int | None  # cells of a segment of a line that is longer than that, or None where lines are not cut
 
     @property
     def label(self) -> str:
@@ -196,25 +178,14 @@ def block_size(cells: Cells, tables: CellLaw) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """The blocks of a half sweep.
+    """The blocks of a half sweep."""
 
-    Attributes
-    ----------
-    blocks : list of (int, int)
-        First line of each block, and the line after its last.
-    done : dict of int to BlockResult
-        Results of blocks that were updated in segments, by position.
-    rest : list of int
-        Positions of the others, the longest first, so that workers end together. Cells on disk are read in the order
-        of the file.
-    given : HalfSweepInput
-        What the tasks read.
-    """
-
-    blocks: list[tuple[int, int]]
-    done: dict[int, BlockResult]
+    blocks: list[tuple[int, int]]  # first line of each block, and the line after its last
+    done: dict[int, BlockResult]  # results of blocks that were updated in segments, by position
+    # Positions of the others, the longest first, so that workers end together. Cells on disk are read in the order of
+    # the file.
     rest: list[int]
-    given: HalfSweepInput
+    given: HalfSweepInput  # what the tasks read
 
     def results(self, found: list[BlockResult]) -> list[BlockResult]:
         """All results in the order of the blocks, from those of ``rest``."""

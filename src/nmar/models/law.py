@@ -21,44 +21,21 @@ from nmar.prob.support import Support
 
 @dataclass(frozen=True)
 class Law:
-    """Settings of the model.
+    """Settings of the model."""
 
-    Parameters
-    ----------
-    pattern : Pattern
-        Model of which cells are observed.
-    data : DataModel
-        Model of the values.
-    lead : int, default=0
-        Axis that a sweep updates first.
-    control : bool, default=False
-        Whether counts share one rate Λ̄, and the pattern is fitted as if ignorable (theory.md, Control).
-    pattern_fixed : bool, default=False
-        Whether the pattern stays as it is (second stage of the two-stage baseline).
-    dtype : object, default=np.float64
-        Storage of the factors.
-    target : {"observed", "all"}, default="observed"
-        Which cells predictions are about.
-    given : {"observed", "missing"} or None, default="observed"
-        What is known of the cells that predictions are about, where values decide whether they are observed.
-    support : Support or None, default=None
-        Range and levels of the values that can be observed. None: no bounds.
-    scale : Scale or None, default=None
-        Levels of ordinal values. None: values are numbers.
-    taste : tuple of (Taste or None, Taste or None) or None, default=None
-        How what rows and columns choose describes their values, or None where it does not.
-    """
-
-    pattern: Pattern
-    data: DataModel
-    lead: int = 0
+    pattern: Pattern  # model of which cells are observed
+    data: DataModel  # model of the values
+    lead: int = 0  # axis that a sweep updates first
+    # whether counts share one rate Λ̄, and the pattern is fitted as if ignorable (theory.md, Control)
     control: bool = False
-    pattern_fixed: bool = False
-    dtype: Any = np.float64
-    target: str = "observed"
+    pattern_fixed: bool = False  # whether the pattern stays as it is (second stage of the two-stage baseline)
+    dtype: Any = np.float64  # storage of the factors
+    target: str = "observed"  # which cells predictions are about
+    # what is known of the cells that predictions are about, where values decide whether they are observed
     given: str | None = "observed"
-    support: Support | None = None
-    scale: Scale | None = None
+    support: Support | None = None  # Range and levels of the values that can be observed. None: no bounds.
+    scale: Scale | None = None  # Levels of ordinal values. None: values are numbers.
+    # how what rows and columns choose describes their values, or None where it does not
     taste: tuple[Taste | None, Taste | None] | None = None
 
     @property

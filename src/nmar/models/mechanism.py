@@ -1,17 +1,19 @@
 """Values that decide whether they are seen: the mechanism "value" (theory.md, Values that decide).
 
 Every cell, observed or not, has a value y ~ N(μ, σ²/(λ_i ρ_j)), and is seen with probability 1 − exp(−L),
-log L = a0 + α_i + β_j + Γ y. Enters: a block of lines with its observed, hidden and missing cells. Leaves: what missing
-cells tell about the lines, as cells of a weight and a target in the data model's sums; new effects of detection; and
-sums from which a0 and Γ are learned. The value of a missing cell is integrated out under q(μ) inside the logarithm,
+log L = a0 + α_i + β_j + Γ y, or, where counts vary more than Poisson ones, 1 − (1 + u L)^(−1/u). Enters: a block of
+lines with its observed, hidden and missing cells. Leaves: what missing cells tell about the lines, as cells of a weight
+and a target in the data model's sums; new effects of detection; and sums from which a0, Γ and u are learned. The value
+of a missing cell is integrated out under q(μ) inside the logarithm,
 
-    ℓ = log ∫ N(y; E[μ], τ²) exp(−L(y)) dy,   τ² = σ²/(E[λ_i] E[ρ_j]) + Var[μ]
+    ℓ = log ∫ N(y; E[μ], τ²) P(missing | y) dy,   τ² = σ²/(E[λ_i] E[ρ_j]) + Var[μ]
 
 so that missing cells make no line surer than they should. It is no lower bound, by the width of q(μ).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -22,11 +24,13 @@ from nmar.arrays import Array
 from nmar.kernels.spec import Kernels, Lines
 from nmar.models.missing_cells import AllMissing, SomeMissing, drawn_missing
 from nmar.prob.detection import FEWEST, Missing, seen
+from nmar.prob.factor import pack
 from nmar.prob.pieces import pieces
 
 Floats = NDArray[np.float64]
 
-LEAP = 0.3  # the longest step of a0, Γ or an effect of detection at a time
+LEAP = 0.3  # the longest step of a0, Γ, u or an effect of detection at a time
+LARGEST = 4.0  # u, at most
 NARROWEST = 0.03  # smallest prior standard deviation of the effects of detection
 PIECE = 1 << 17  # cells of lines × the other axis worked on at a time
 
@@ -38,8 +42,8 @@ class ByValue:
     Parameters
     ----------
     slope : float or None, default None
-        Γ: by how much the log rate of being seen rises with a value, for each standard deviation of the observed
-        values. None: learned.
+        Γ: by how much the log rate of being seen rises with a value, for each spread of the observed values (the
+        standard deviation of a normal with their tenth and ninetieth percentile). None: learned.
     pattern : bool, default False
         Whether the factors of the pattern say, beside rows and columns, which cells are seen: their log rate is added
         to that of the mechanism.
@@ -110,10 +114,16 @@ class Mechanism:
         Prior standard deviations of the effects of detection of rows and of columns.
     learns : bool
         Whether Γ is learned.
+    over : float
+        u, by how much the counts vary more than Poisson ones; learned.
     information : tuple of float
         Second derivatives in (a0, a0), (a0, Γ), (Γ, Γ) with the sign changed, lines held.
+    outer : tuple of float
+        Sums over cells of products of the scores of a0, Γ and u: aa, aΓ, au, ΓΓ, Γu, uu.
     shared_with : tuple of tuples of float
         How much of it effects of rows, and of columns, could explain as well.
+    by_values : tuple of float
+        How much of that about Γ the values' lines of rows, and of columns, could explain.
     with_pattern : bool
         Whether log E[Λ] of the pattern is added to the log rate.
     draw : Draw or None
@@ -124,8 +134,11 @@ class Mechanism:
     slope: float = 0.0
     spreads: tuple[float, float] = (1.0, 1.0)
     learns: bool = True
+    over: float = 0.0
     information: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    outer: tuple[float, ...] = (0.0,) * 6
     shared_with: tuple[tuple[float, float, float], tuple[float, float, float]] = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+    by_values: tuple[float, float] = (0.0, 0.0)
     with_pattern: bool = False
     draw: Draw | None = None
 
@@ -145,9 +158,16 @@ class Mechanism:
         return Detection(np.zeros(n), np.full(n, self.spreads[axis] ** 2))
 
     def learned(self, axis: int, lines: Detection, sums: Floats) -> Mechanism:
-        """A Newton step on (a0, Γ) under the prior Γ ~ N(0, 1), and the prior spread of the axis just updated."""
-        gradient = sums[:2] - np.array([0.0, self.slope])
-        information = np.array([[sums[2], sums[3]], [sums[3], sums[4] + 1.0]])
+        """A step on u, one on (a0, Γ) under the prior Γ, u ~ N(0, 1), and the spread of the axis just updated.
+
+        The step on u is that of all three along the products of their scores; (a0, Γ) take a Newton step from there.
+        """
+        gradient, outer = sums[:3] - np.array([0.0, self.slope, self.over]), _square(sums[6:12])
+        free = [0, 1, 2] if self.learns else [0, 2]
+        along = np.linalg.lstsq(outer[np.ix_(free, free)], gradient[free], rcond=1e-12)[0][-1]
+        over = float(np.clip(self.over + np.clip(along, -LEAP, LEAP), 0.0, LARGEST))
+        gradient = gradient[:2] - outer[:2, 2] * (over - self.over)
+        information = np.array([[sums[3], sums[4]], [sums[4], sums[5] + 1.0]])
         if not self.learns:
             step = np.array([gradient[0] / max(information[0, 0], 1e-12), 0.0])
         else:
@@ -156,28 +176,43 @@ class Mechanism:
         step = np.clip(step, -LEAP, LEAP)
         spread = max(float(np.sqrt(np.mean(lines.mean**2 + lines.variance))), NARROWEST)
         shared = [self.shared_with[0], self.shared_with[1]]
-        shared[axis] = _three(sums[5:8])
+        shared[axis] = _three(sums[12:15])
+        by_values = [*self.by_values]
+        by_values[axis] = float(sums[15])
         return replace(
             self,
             intercept=self.intercept + float(step[0]),
             slope=self.slope + float(step[1]),
             spreads=(spread, self.spreads[1]) if axis == 0 else (self.spreads[0], spread),
-            information=_three(sums[2:5]),
+            over=over,
+            information=_three(sums[3:6]),
+            outer=tuple(float(one) for one in sums[6:12]),
             shared_with=(shared[0], shared[1]),
+            by_values=(by_values[0], by_values[1]),
             draw=None if self.draw is None else self.draw.next(),
         )
 
     @property
     def error(self) -> float:
-        """Standard deviation of Γ, with a0 and the effects of detection free and the values' lines held.
+        """Standard deviation of Γ, with a0, u, the effects of detection and the values' lines free.
 
-        What rows and what columns could explain is taken off one after the other, as in an analysis of variance.
+        What each of them could explain is taken off one after the other, as in an analysis of variance.
         """
         if not self.learns:
             return 0.0
-        alone = _left(self.information)
-        both = [_left(_three(np.subtract(self.information, one))) for one in self.shared_with]
-        return float(1.0 / np.sqrt(max(sum(both) - alone, 0.0) + 1.0))
+        alone = max(_left(self.information), 1e-12)
+        left = [_left(_three(np.subtract(self.information, one))) / alone for one in self.shared_with]
+        left += [1.0 - one / alone for one in self.by_values]
+        return float(1.0 / np.sqrt(alone * np.prod(np.clip(left, 0.0, 1.0)) * self._beside_shape + 1.0))
+
+    @property
+    def _beside_shape(self) -> float:
+        """Share of the information about Γ that u does not explain; all of it where u is at an end of its range."""
+        if not 0.0 < self.over < LARGEST:
+            return 1.0
+        outer = _square(np.array(self.outer))
+        left = outer[1:, 1:] - np.outer(outer[0, 1:], outer[0, 1:]) / max(outer[0, 0], 1e-12)
+        return float(1.0 - left[0, 1] ** 2 / (left[0, 0] * left[1, 1]))
 
     def errors_at(self, y: Floats) -> Floats:
         """Standard deviation of a0 + Γ y, the effects of detection at 0."""
@@ -185,8 +220,8 @@ class Mechanism:
         return np.sqrt(1.0 / max(flat, 1e-12) + ((y - mixed / max(flat, 1e-12)) * self.error) ** 2)
 
     def log_prior(self) -> float:
-        """Log prior of Γ, but for constants."""
-        return -0.5 * self.slope**2
+        """Log prior of Γ and u, but for constants."""
+        return -0.5 * (self.slope**2 + self.over**2)
 
     def divergence(self, axis: int, lines: Detection) -> float:
         """KL of the effects of detection of an axis from their prior."""
@@ -199,6 +234,14 @@ def _left(information: tuple[float, float, float]) -> float:
     """Information about Γ once a0 is free."""
     flat, mixed, steep = information
     return steep - mixed**2 / max(flat, 1e-12)
+
+
+def _square(outer: Floats) -> Floats:
+    """The products of scores as a matrix, under the priors of Γ and u."""
+    found = np.diag([0.0, 1.0, 1.0])
+    places = np.triu_indices(3)
+    found[places] += outer
+    return np.triu(found) + np.triu(found, 1).T
 
 
 def _three(numbers: Floats) -> tuple[float, float, float]:
@@ -313,7 +356,7 @@ def _missing(block: Exposed, mechanism: Mechanism, kernels: Kernels) -> _Missing
     noise = 1.0 / (block.precision[cells.line] * block.their_precision[cells.other])
     scale = np.sqrt(np.maximum(square - mean**2, 0.0) + noise)
     base = mechanism.intercept + block.offset(cells.line, cells.other)
-    found = Missing(*kernels.moments_of_missing(base + mechanism.slope * mean, mechanism.slope * scale))
+    found = Missing(*kernels.moments_of_missing(base + mechanism.slope * mean, mechanism.slope * scale, mechanism.over))
     return _Missing(cells, mean, noise, scale, found)
 
 
@@ -380,8 +423,9 @@ class Learned(NamedTuple):
     ----------
     lines : Detection
         New effects.
-    sums : array of shape (8,)
-        Gradient of (a0, Γ), its information (3 numbers), and what of that the effects could explain (3).
+    sums : array of shape (16,)
+        Gradient of (a0, Γ, u), information about (a0, Γ) (3 numbers), products of the scores of all three (6), what of
+        the information the effects could explain (3), and what the lines of the values could explain of Γ's.
     excess : float
         Σ E[(y − μ)²]/noise − 1 over the missing cells, under the lines as they are.
     log_z : float
@@ -394,48 +438,85 @@ class Learned(NamedTuple):
     log_z: float
 
 
+class Scores(NamedTuple):
+    """Sums of derivatives, filled part by part."""
+
+    by_line: Floats  # (4, n): gradient of the effect, its information, and what it shares with Γ and with u
+    whole: Floats  # (4,): gradient of Γ, its information, gradient of u, what lines of the values could explain
+    outer: Floats  # (6,): products of scores
+
+    def add_outer(self, total: Callable[[Floats], float], scores: tuple[Floats, Floats, Floats]) -> None:
+        """Add products of scores of cells, summed by ``total``."""
+        pairs = [(i, j) for i in range(3) for j in range(i, 3)]
+        self.outer[:] += [total(scores[i] * scores[j]) for i, j in pairs]
+
+
 def learned_effects(block: Exposed, mechanism: Mechanism, kernels: Kernels) -> Learned:
-    """A Newton step on the effects of the lines, and the sums that a0 and Γ are learned from, after that step."""
-    n = len(block.first)
-    by_line, whole = np.zeros((3, n)), np.zeros(2)  # gradient, information, that with Γ; of Γ alone
-    excess, log_z = 0.0, _add_seen(block, mechanism, by_line, whole)
+    """A Newton step on the effects of the lines, and the sums that a0, Γ and u are learned from, after that step."""
+    made = Scores(np.zeros((4, len(block.first))), np.zeros(4), np.zeros(6))
+    excess, log_z = 0.0, _add_seen(block, mechanism, made)
     for lines in _pieces(block, mechanism):
-        part = _missing(block.some(lines), mechanism, kernels)
-        found, mean, scale = part.found, part.mean, part.scale
-        information = np.maximum(found.information, FEWEST * found.rate)
-        rate_y = mean * found.rate + scale * found.rate_x
-        mixed = mean * information + scale * found.information_x
-        both = mean**2 * information + 2.0 * mean * scale * found.information_x + scale**2 * found.information_xx
-        for row, each in enumerate((-found.rate, information, mixed)):
-            by_line[row, lines] += part.cells.by_line(each)
-        whole += [-part.cells.total(rate_y), part.cells.total(both)]
+        some = block.some(lines)
+        part = _missing(some, mechanism, kernels)
+        _add_missing(part, lines, made)
+        if mechanism.learns:
+            made.whole[3] += _by_values(some, part, mechanism.slope)
         excess += part.cells.total(_excess(part)) if mechanism.slope else 0.0
-    return _stepped(block, mechanism, (by_line, whole), excess, log_z)
+    return _stepped(block, mechanism, made, excess, log_z)
 
 
-def _add_seen(block: Exposed, mechanism: Mechanism, by_line: Floats, whole: Floats) -> float:
+def _by_values(block: Exposed, part: _Missing, slope: float) -> float:
+    """How much of the information about Γ lines of the values could explain: Σ c' Cov[a] c, c = −∂²ℓ/∂Γ∂a.
+
+    Each line's effect of detection moves with Γ as far as its missing cells let it.
+    """
+    found, cells = part.found, part.cells
+    mixed = part.mean * found.information + part.scale * found.information_x
+    by_line = [cells.by_line(each) for each in (mixed, found.information)]
+    moves = by_line[0] / np.maximum(by_line[1], 1e-12)
+    cross = found.rate + slope * (mixed - moves[cells.line] * found.information)
+    c = cells.sums(cross, block.their_first)
+    square = pack(np.einsum("ik,il->ikl", c, c))
+    return float(np.sum(block.second * square) - np.sum(np.einsum("ik,ik->i", c, block.first) ** 2))
+
+
+def _add_missing(part: _Missing, lines: slice, made: Scores) -> None:
+    """Missing cells' part of the sums."""
+    found, mean, scale, cells = part.found, part.mean, part.scale, part.cells
+    information = np.maximum(found.information, FEWEST * found.rate)
+    rate_y = mean * found.rate + scale * found.rate_x
+    mixed = mean * information + scale * found.information_x
+    both = mean**2 * information + 2.0 * mean * scale * found.information_x + scale**2 * found.information_xx
+    for row, each in enumerate((-found.rate, information, mixed, -found.rate * found.over)):
+        made.by_line[row, lines] += cells.by_line(each)
+    made.whole[:3] += [-cells.total(rate_y), cells.total(both), cells.total(found.over)]
+    made.add_outer(cells.total, (-found.rate, -rate_y, found.over))
+
+
+def _add_seen(block: Exposed, mechanism: Mechanism, made: Scores) -> float:
     """The observed cells' part of the sums; returns Σ log P(observed | y)."""
     line = np.repeat(np.arange(len(block.first)), np.diff(block.cells.indptr))
     y = block.cells.values.astype(np.float64)
     base = mechanism.intercept + block.offset(line, block.cells.indices)
-    found = seen(base + mechanism.slope * y)
-    for row, each in enumerate((found.score, found.information, y * found.information)):
-        by_line[row] += np.bincount(line, each, by_line.shape[1])
-    whole += [float(np.sum(y * found.score)), float(np.sum(y**2 * found.information))]
+    found = seen(base + mechanism.slope * y, mechanism.over)
+    each = (found.score, found.information, y * found.information, found.score * found.over)
+    for row, one in enumerate(each):
+        made.by_line[row] += np.bincount(line, one, made.by_line.shape[1])
+    made.whole[:3] += [np.sum(y * found.score), np.sum(y**2 * found.information), np.sum(found.over)]
+    made.add_outer(np.sum, (found.score, y * found.score, found.over))
     return float(np.sum(found.log_probability))
 
 
-def _stepped(block: Exposed, mechanism: Mechanism, sums: tuple[Floats, Floats], excess: float, log_z: float) -> Learned:
-    """New effects; the gradient of (a0, Γ) is carried to them along the second derivatives."""
-    (gradient, information, mixed), whole = sums
+def _stepped(block: Exposed, mechanism: Mechanism, made: Scores, excess: float, log_z: float) -> Learned:
+    """New effects; the gradient of (a0, Γ, u) is carried to them along the second derivatives."""
+    gradient, information, mixed, over = made.by_line
     prior = mechanism.spreads[block.axis] ** -2
     precision = information + prior
     old = block.lines.mean.astype(np.float64)
     step = np.clip((gradient - prior * old) / precision, -LEAP, LEAP)
-    carried = np.array([gradient.sum() - information @ step, whole[0] - mixed @ step])
     variance = 1.0 / precision
+    carried = [gradient.sum() - information @ step, made.whole[0] - mixed @ step, made.whole[2] - over @ step]
     shared = [information**2 @ variance, (information * mixed) @ variance, mixed**2 @ variance]
-    all_sums = np.array([*carried, information.sum(), mixed.sum(), whole[1], *shared])
+    sums = np.array([*carried, information.sum(), mixed.sum(), made.whole[1], *made.outer, *shared, made.whole[3]])
     dtype: Any = block.lines.mean.dtype
-    lines = Detection((old + step).astype(dtype), variance.astype(dtype))
-    return Learned(lines, all_sums, excess, log_z)
+    return Learned(Detection((old + step).astype(dtype), variance.astype(dtype)), sums, excess, log_z)

@@ -21,22 +21,12 @@ SOME = 1 << 14  # sampled cells whose features are gathered at a time
 
 
 class AllMissing(NamedTuple):
-    """All missing cells of some lines.
+    """All missing cells of some lines."""
 
-    Attributes
-    ----------
-    line, other : arrays of shape (m,)
-        Number of the line within the block, and line of the other side.
-    where : array of shape (m,)
-        Places in lines × the other side.
-    shape : tuple of int
-        Number of lines, and of lines of the other side.
-    """
-
-    line: Array
+    line: Array  # (m,) number of the line within the block, and line of the other side
     other: Array
-    where: Array
-    shape: tuple[int, ...]
+    where: Array  # (m,) places in lines × the other side
+    shape: tuple[int, ...]  # number of lines, and of lines of the other side
 
     def products(self, mine: Array, theirs: Array) -> Floats:
         """Inner product of the features of both lines of each cell."""
@@ -58,22 +48,12 @@ class AllMissing(NamedTuple):
 
 
 class SomeMissing(NamedTuple):
-    """A sample of the missing cells of some lines.
+    """A sample of the missing cells of some lines."""
 
-    Attributes
-    ----------
-    line, other : arrays of shape (m,)
-        Number of the line within the block, ascending, and line of the other side.
-    times : array of shape (m,)
-        How many missing cells each stands for: one over the expected number of times that it is drawn.
-    shape : tuple of int
-        Number of lines, and of lines of the other side.
-    """
-
-    line: Array
+    line: Array  # (m,) number of the line within the block, ascending, and line of the other side
     other: Array
-    times: Floats
-    shape: tuple[int, ...]
+    times: Floats  # (m,) how many missing cells each stands for: one over the expected number of times that it is drawn
+    shape: tuple[int, ...]  # number of lines, and of lines of the other side
 
     def products(self, mine: Array, theirs: Array) -> Floats:
         """Inner product of the features of both lines of each cell."""

@@ -30,23 +30,13 @@ from nmar.prob.factor import GammaFactor
 
 @dataclass(frozen=True, eq=False)
 class MixtureShared:
-    """Shared parameters of a mixture.
+    """Shared parameters of a mixture."""
 
-    Attributes
-    ----------
-    concentration : ndarray of shape (G,)
-        q(π) = Dir; paper γ.
-    prior : tuple of (float, float)
-        Prior of the profiles: (mean, variance) of the normal, or (shape, rate) of the gamma.
-    odds : ClusterCoefficients or None
-        How prior probabilities of clusters depend on covariates of the clustered lines, in place of q(π); or None.
-    profile : LineCoefficients or None
-        How prior means of profiles depend on covariates of the other lines, or None.
-    """
-
-    concentration: Array
-    prior: tuple[float, float]
+    concentration: Array  # (G,) q(π) = Dir; paper γ
+    prior: tuple[float, float]  # prior of the profiles: (mean, variance) of the normal, or (shape, rate) of the gamma
+    # how prior probabilities of clusters depend on covariates of the clustered lines, in place of q(π); or None
     odds: ClusterCoefficients | None = None
+    # how prior means of profiles depend on covariates of the other lines, or None
     profile: LineCoefficients | None = None
 
     @property
@@ -57,29 +47,14 @@ class MixtureShared:
 
 @dataclass(frozen=True)
 class ClusterModel(DataModel):
-    """A mixture over the lines of one axis.
+    """A mixture over the lines of one axis."""
 
-    Parameters
-    ----------
-    clusters : int
-        Number of clusters G.
-    axis : int
-        Axis whose lines are clustered.
-    likelihood : {"gaussian", "poisson"}, default="gaussian"
-        Family of the values.
-    concentration : float, default=1.0
-        Prior γ₀ of each cluster weight.
-    tries : int, default=4
-        Number of random starts.
-    designs : tuple of (Design or None, Design or None)
-        Covariates of rows and of columns, or None.
-    """
-
-    clusters: int
-    axis: int
-    likelihood: str = "gaussian"
-    concentration: float = 1.0
-    tries: int = 4
+    clusters: int  # number of clusters G
+    axis: int  # axis whose lines are clustered
+    likelihood: str = "gaussian"  # family of the values
+    concentration: float = 1.0  # prior γ₀ of each cluster weight
+    tries: int = 4  # number of random starts
+    # covariates of rows and of columns, or None
     designs: tuple[Design | None, Design | None] = field(default=(None, None), compare=False)
 
     @property

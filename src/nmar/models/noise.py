@@ -79,7 +79,7 @@ class Noise:
         """The prior shape of an axis from its new noise levels: log a − ψ(a) = −1 − mean(E log λ − E λ)."""
         if levels is None:
             return self
-        new = _matched(float(np.mean(levels.mean - levels.log_mean)) - 1.0, LARGEST)
+        new = matched_shape(float(np.mean(levels.mean - levels.log_mean)) - 1.0, LEAST, LARGEST)
         return replace(self, shapes=(new, self.shapes[1]) if axis == 0 else (self.shapes[0], new))
 
     def part_way(self, old: Noise | None, axis: int, weight: float) -> Noise:
@@ -87,7 +87,7 @@ class Noise:
         if old is None or weight == 1.0 or not self.axes[axis]:
             return self
         before, after = (np.log(a) - psi(a) for a in (old.shapes[axis], self.shapes[axis]))
-        new = _matched(float((1.0 - weight) * before + weight * after), LARGEST)
+        new = matched_shape(float((1.0 - weight) * before + weight * after), LEAST, LARGEST)
         return replace(self, shapes=(new, self.shapes[1]) if axis == 0 else (self.shapes[0], new))
 
     def with_tail(self, total: float, cells: float, before: float, after: float) -> Noise:
@@ -140,12 +140,12 @@ def balanced(levels: GammaFactor, shape: float, dispersion: float, step: float) 
     return GammaFactor(levels.alpha, levels.beta / t), t * dispersion
 
 
-def _matched(target: float, largest: float) -> float:
-    """The shape with log a − ψ(a) = ``target``, by Newton's method in log a, between ``LEAST`` and ``largest``."""
+def matched_shape(target: float, least: float, largest: float) -> float:
+    """The shape with log a − ψ(a) = ``target``, by Newton's method in log a, between two limits."""
     shape = min(0.5 / max(target, 1e-12), largest)
     for _ in range(50):
         step = (np.log(shape) - psi(shape) - target) / (1.0 - shape * float(polygamma(1, shape)))
-        shape = float(np.clip(shape * np.exp(-step), LEAST, largest))
+        shape = float(np.clip(shape * np.exp(-step), least, largest))
         if abs(step) < 1e-12:
             break
     return shape

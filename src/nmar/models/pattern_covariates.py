@@ -51,21 +51,13 @@ def blocks(factors: int, leading: int, other: int, leads: bool) -> Blocks:
 
 @dataclass(frozen=True, eq=False)
 class PatternEffects:
-    """What all lines share of the effects of covariates.
+    """What all lines share of the effects of covariates."""
 
-    Attributes
-    ----------
-    levels : tuple of (ndarray, ndarray)
-        Prior means of the effects on lines of each axis, one for each level of the other axis.
-    cross : GammaFactor or None
-        q(ω) (F, G), levels of the leading axis × levels of the other; None where only one axis has covariates.
-    cross_level : float
-        Prior mean of ω.
-    """
-
+    # prior means of the effects on lines of each axis, one for each level of the other axis
     levels: tuple[Array, Array]
+    # q(ω) (F, G), levels of the leading axis × levels of the other; None where only one axis has covariates
     cross: GammaFactor | None = None
-    cross_level: float = 1.0
+    cross_level: float = 1.0  # prior mean of ω
 
     def learned(self, axis: int, effects: GammaFactor) -> PatternEffects:
         """With the prior means of the effects on lines of ``axis``, given q of these (n, E).
@@ -104,24 +96,12 @@ class PatternEffects:
 
 @dataclass(frozen=True, eq=False)
 class DesignedPattern:
-    """One axis of a pattern with covariates: what :class:`Pattern` does, block by block.
+    """One axis of a pattern with covariates: what :class:`Pattern` does, block by block."""
 
-    Attributes
-    ----------
-    plain : Pattern
-        The law of the factors.
-    axis : {0, 1}
-        Rows or columns.
-    leads : bool
-        Whether sweeps update it first.
-    effects : PatternEffects
-        What all lines share.
-    """
-
-    plain: Pattern
-    axis: int
-    leads: bool
-    effects: PatternEffects
+    plain: Pattern  # the law of the factors
+    axis: int  # rows or columns
+    leads: bool  # whether sweeps update it first
+    effects: PatternEffects  # what all lines share
 
     @property
     def blocks(self) -> Blocks:

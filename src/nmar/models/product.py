@@ -47,28 +47,16 @@ class ProductSide(LineRecord):
 
 @dataclass(frozen=True)
 class Product(DataModel):
-    """Poisson factorization with gamma lines.
-
-    Parameters
-    ----------
-    rank : int
-        Number of components.
-    shape : float, default=0.3
-        Prior shape of the lines.
-    scale_shape, scale_rate : float, default=0.3 and 1.0
-        Shape and rate of the prior of each line's rate.
-    known : tuple of (bool, bool), default=(False, False)
-        Axes whose lines are all ones (effects).
-    """
+    """Poisson factorization with gamma lines."""
 
     family: ClassVar[str] = "poisson"
     allocates: ClassVar[bool] = True
 
-    rank: int
-    shape: float = 0.3
-    scale_shape: float = 0.3
+    rank: int  # number of components
+    shape: float = 0.3  # prior shape of the lines
+    scale_shape: float = 0.3  # shape and rate of the prior of each line's rate
     scale_rate: float = 1.0
-    known: tuple[bool, bool] = (False, False)
+    known: tuple[bool, bool] = (False, False)  # axes whose lines are all ones (effects)
 
     @property
     def streams(self) -> bool:

@@ -120,7 +120,7 @@ class DataModel(ABC):
     family: ClassVar[str] = "gaussian"  # of the values given their natural parameter
     allocates: ClassVar[bool] = False  # E[θ] is the logarithm of an inner product (Poisson factorization)
     keeps_moments: ClassVar[bool] = False  # ``learn`` needs the six Gaussian n-vectors, not just residuals
-    centers: ClassVar[bool] = True  # Gaussian values are centred before fitting; they are scaled in any case
+    center: float | None = None  # what Gaussian values are centred at before fitting; None: their mean
     has_values: ClassVar[bool] = True  # False: the pattern alone is modelled
     cellwise: ClassVar[bool] = False  # moments come cell by cell (regressors), not line by line
 
@@ -250,12 +250,12 @@ class DataModel(ABC):
         """New globals from n-vectors over all cells (posteriors that all cells share)."""
         return shared
 
-    def alignment(self, leading: list[Any], other: Any) -> Alignment | None:
+    def alignment(self, leading: list[Any], other: Any, shared: Any) -> Alignment | None:
         """How both sides can be changed at once without changing a prediction, so that the bound rises; None: not."""
         return None
 
-    def realigned(self, other: Any, axis: int, shared: Any) -> Any:
-        """New globals after the lines ``other`` of ``axis`` were aligned."""
+    def realigned(self, found: Any, shared: Any) -> Any:
+        """New globals after both sides were aligned."""
         return shared
 
     def precision(self, shared: Any) -> Precision | None:

@@ -55,17 +55,10 @@ class LineSums:
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """A half sweep over some of the cells: other cells are remembered, and all count several times.
+    """A half sweep over some of the cells: other cells are remembered, and all count several times."""
 
-    Attributes
-    ----------
-    scale : float
-        How often each cell counts.
-    others : LineSums or None
-        Sums over cells that this half sweep does not visit, of all lines; None: there are none.
-    """
-
-    scale: float = 1.0
+    scale: float = 1.0  # how often each cell counts
+    # sums over cells that this half sweep does not visit, of all lines; None: there are none
     others: LineSums | None = None
 
     def of_block(self, lines: slice) -> Scaling:

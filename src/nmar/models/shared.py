@@ -20,34 +20,19 @@ from nmar.prob.statistics import Statistics
 
 @dataclass(frozen=True, eq=False)
 class Info:
-    """Additive results of a half sweep.
+    """Additive results of a half sweep."""
 
-    Attributes
-    ----------
-    log_z : float
-        Σ log Z of the state it started from, less what lines pay for being exposed to cells of their own: to their
-        observed ones once more, to their hidden ones less than to all.
-    stats : Statistics or None
-        Vectors over counts under the present q(n), where they were computed.
-    weights : ndarray of shape (2, cells) or None
-        Sums of weighted targets and weights of each cell in row-major order, for cellwise data models.
-    sums : LineSums or None
-        Sums over the cells visited, of each line, where other cells are remembered.
-    cross : ndarray or None
-        Expected counts and exposures of products of the pattern's covariates, of the axis that gives them.
-    read : object
-        What a reader is learned from, where n-vectors were computed.
-    detected : object
-        What the mechanism is learned from, where n-vectors were computed.
-    """
-
+    # Σ log Z of the state it started from, less what lines pay for being exposed to cells of their own: to their
+    # observed ones once more, to their hidden ones less than to all
     log_z: float
-    stats: Statistics | None
+    stats: Statistics | None  # vectors over counts under the present q(n), where they were computed
+    # (2, cells) sums of weighted targets and weights of each cell in row-major order, for cellwise data models
     weights: Array | None = None
-    sums: LineSums | None = None
+    sums: LineSums | None = None  # sums over the cells visited, of each line, where other cells are remembered
+    # expected counts and exposures of products of the pattern's covariates, of the axis that gives them
     cross: Array | None = None
-    read: Any = None
-    detected: Array | None = None
+    read: Any = None  # what a reader is learned from, where n-vectors were computed
+    detected: Array | None = None  # what the mechanism is learned from, where n-vectors were computed
 
 
 def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:

@@ -24,26 +24,13 @@ from nmar.prob.units import Units
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The lines of one axis (rows, or columns) in both models.
+    """The lines of one axis (rows, or columns) in both models."""
 
-    Attributes
-    ----------
-    pattern : PatternSide
-        Factors of which cells are observed.
-    data : object
-        The data model's lines.
-    noise : GammaFactor or None
-        Noise levels of the lines (models/noise.py), or None where they do not differ.
-    reading : object
-        What a reader keeps of the lines (models/reading.py), or None.
-    detection : object
-        Effects of the lines on being observed (models/mechanism.py), or None where values do not decide.
-    """
-
-    pattern: PatternSide
-    data: Any
-    noise: GammaFactor | None = None
-    reading: Any = None
+    pattern: PatternSide  # factors of which cells are observed
+    data: Any  # the data model's lines
+    noise: GammaFactor | None = None  # noise levels of the lines (models/noise.py), or None where they do not differ
+    reading: Any = None  # what a reader keeps of the lines (models/reading.py), or None
+    # effects of the lines on being observed (models/mechanism.py), or None where values do not decide
     detection: Detection | None = None
 
     def take(self, lines: slice | Array) -> Side:
@@ -64,47 +51,24 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """What all cells share.
+    """What all cells share."""
 
-    Attributes
-    ----------
-    dispersion : float
-        σ² of the Gaussian, κ of the other families.
-    linkage : Linkage
-        φ and, with a mean linkage, φ1 and δ.
-    data : object
-        The data model's own shared parameters.
-    rate : float or None
-        Λ̄ of the tail-only control, else None.
-    center : float
-        What was subtracted from the values before fitting.
-    table_size : int
-        Counts covered by an open table.
-    scale : float
-        What the values were divided by after that; all the rest is in these units.
-    shapes : tuple of (float, float) or None
-        Learned prior shapes η and ζ of the pattern's two sides, or None where they are given.
-    effects : PatternEffects or None
-        What lines share of the effects of the pattern's covariates, or None where it has none.
-    noise : Noise or None
-        What lines share of their noise levels, and the tail; None: one dispersion for all cells.
-    reader : object
-        How values are read that are not normal around their mean (models/reading.py); None: as they are.
-    mechanism : Mechanism or None
-        How values decide whether they are observed (models/mechanism.py). None: they do not.
-    """
-
-    dispersion: float
-    linkage: Linkage
-    data: Any
-    rate: float | None = None
-    center: float = 0.0
-    table_size: int = 32
-    scale: float = 1.0
+    dispersion: float  # σ² of the Gaussian, κ of the other families
+    linkage: Linkage  # φ and, with a mean linkage, φ1 and δ
+    data: Any  # the data model's own shared parameters
+    rate: float | None = None  # Λ̄ of the tail-only control, else None
+    center: float = 0.0  # what was subtracted from the values before fitting
+    table_size: int = 32  # counts covered by an open table
+    scale: float = 1.0  # what the values were divided by after that; all the rest is in these units
+    # learned prior shapes η and ζ of the pattern's two sides, or None where they are given
     shapes: tuple[float, float] | None = None
+    # what lines share of the effects of the pattern's covariates, or None where it has none
     effects: PatternEffects | None = None
+    # what lines share of their noise levels, and the tail; None: one dispersion for all cells
     noise: Noise | None = None
+    # how values are read that are not normal around their mean (models/reading.py); None: as they are
     reader: Any = None
+    # How values decide whether they are observed (models/mechanism.py). None: they do not.
     mechanism: Mechanism | None = None
 
     @property

@@ -36,14 +36,10 @@ def names(factors: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Taste:
-    """How the covariates of one axis were standardised when the model was fitted.
+    """How the covariates of one axis were standardised when the model was fitted."""
 
-    Attributes
-    ----------
-    center, scale : arrays of shape (K + 1,)
-        Mean and standard deviation of each covariate over the training lines; those that do not vary are left out.
-    """
-
+    # (K + 1,) Mean and standard deviation of each covariate over the training lines; those that do not vary are left
+    # out
     center: Array
     scale: Array
 

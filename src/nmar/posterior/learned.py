@@ -9,6 +9,8 @@ import numpy as np
 from scipy.special import polygamma
 
 from nmar.arrays import Array
+from nmar.data.labels import Labels, labelled, labels_of
+from nmar.data.outside import as_frame
 from nmar.models.arguments import check_choice, check_count
 from nmar.models.bilinear import Bilinear
 from nmar.models.cluster_prior import Assignment
@@ -63,6 +65,11 @@ class NoiseLevels:
         """Ids of the ``n`` noisiest rows or columns, the noisiest first."""
         return self.ids[np.argsort(-self.level, kind="stable")[:n]]
 
+    def frame(self, labels: Labels | None = None) -> pandas.DataFrame:
+        """A pandas frame by id with the columns "level" and "sd", after "label" where there are labels."""
+        named = {} if labels is None else {"label": labelled(self.ids, labels_of(labels, self.ids))}
+        return as_frame({"id": self.ids, **named, "level": self.level, "sd": self.sd}, "frame()").set_index("id")
+
 
 @dataclass(frozen=True, eq=False)
 class LevelStyles:
@@ -110,16 +117,22 @@ class Factors:
     mean: Array
     sd: Array
 
-    def frame(self) -> pandas.DataFrame:
-        """A pandas frame by id: a column for each factor, then one for each standard deviation ("factor 1 sd")."""
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError("frame() needs pandas: pip install 'nmar[demo]'") from None
-        names = [*self.names, *(f"{name} sd" for name in self.names)]
-        return pandas.DataFrame(np.hstack([self.mean, self.sd]), pandas.Index(self.ids, name="id"), names)
+    def frame(self, labels: Labels | None = None) -> pandas.DataFrame:
+        """A pandas frame by id: a column for each factor, then one for each standard deviation ("factor 1 sd").
 
-    def top(self, n: int = 10, sign: Literal["both", "high", "low"] = "both") -> dict[str, list[tuple[Any, float]]]:
+        Parameters
+        ----------
+        labels : dict, Series, table or None, default=None
+            Names of the lines by id, as in :meth:`nmar.CCPF.recommend`; the first column then has them ("label").
+        """
+        named = {} if labels is None else {"label": labelled(self.ids, labels_of(labels, self.ids))}
+        mean = dict(zip(self.names, self.mean.T, strict=True))
+        sd = {f"{name} sd": column for name, column in zip(self.names, self.sd.T, strict=True)}
+        return as_frame({"id": self.ids, **named, **mean, **sd}, "frame()").set_index("id")
+
+    def top(
+        self, n: int = 10, sign: Literal["both", "high", "low"] = "both", labels: Labels | None = None
+    ) -> dict[str, list[tuple[Any, float]]]:
         """The lines that stand out in each factor, by distance from its average in posterior standard deviations.
 
         Parameters
@@ -128,18 +141,20 @@ class Factors:
             Lines for each factor.
         sign : {"both", "high", "low"}, default="both"
             Which ends are listed: above the average, below it, or both.
+        labels : dict, Series, table or None, default=None
+            Names to list in place of ids.
 
         Returns
         -------
         dict
-            For each factor, pairs (id, mean), the most outstanding first.
+            For each factor, pairs (id or name, mean), the most outstanding first.
         """
         check_count("n", n, 1)
         check_choice("sign", sign, ("both", "high", "low"))
         away = (self.mean - self.mean.mean(axis=0)) / np.maximum(self.sd, 1e-300)
         key = {"both": np.abs(away), "high": away, "low": -away}[sign]
         order = np.argsort(-key, axis=0, kind="stable")[:n]
-        ids = self.ids.tolist()
+        ids = labelled(self.ids, labels_of(labels, self.ids)).tolist()
         return {
             name: [(ids[place], float(self.mean[place, k])) for place in order[:, k].tolist()]
             for k, name in enumerate(self.names)

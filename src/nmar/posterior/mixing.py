@@ -34,27 +34,15 @@ MOST = counts.MOST  # counts of an open table
 
 @dataclass(frozen=True, eq=False)
 class Mixed:
-    """Some cells ready for mixing over n.
+    """Some cells ready for mixing over n."""
 
-    Attributes
-    ----------
-    where : ndarray
-        Positions of these cells in the whole request.
-    log_weight : ndarray of shape (cells, B)
-        log P(bin) of each cell, given that it is observed or, with ``target="all"``, whether it is observed or not.
-    cells : Predictive
-        What the data model says.
-    table : BinTable
-        The tables of the bins.
-    rate : ndarray of shape (cells,)
-        E[Λ | observed]; for all cells E Λ, for the control Λ̄.
-    """
-
-    where: Array
+    where: Array  # positions of these cells in the whole request
+    # (cells, B) log P(bin) of each cell, given that it is observed or, with ``target="all"``, whether it is observed or
+    # not
     log_weight: Array
-    cells: Predictive
-    table: BinTable
-    rate: Array
+    cells: Predictive  # what the data model says
+    table: BinTable  # the tables of the bins
+    rate: Array  # (cells,) E[Λ | observed]; for all cells E Λ, for the control Λ̄
 
     def log_density(self, y: Array, plugin: bool) -> Array:
         """log Σ_n p(y | n) P(n | observed), (cells,)."""

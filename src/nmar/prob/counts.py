@@ -29,21 +29,11 @@ SMALL = 1e-8  # below this rate the first term of each series is exact to double
 
 @dataclass(frozen=True)
 class CountPosterior:
-    """q(n) of a block of cells.
+    """q(n) of a block of cells."""
 
-    Attributes
-    ----------
-    log_z : ndarray of shape (cells,)
-        log Σ_n s^n/n! exp f(n).
-    probability : ndarray of shape (cells, bins)
-        Probability q of each bin.
-    mean : (cells,)
-        E[n].
-    """
-
-    log_z: Array
-    probability: Array
-    mean: Array
+    log_z: Array  # (cells,) log Σ_n s^n/n! exp f(n)
+    probability: Array  # (cells, bins) probability q of each bin
+    mean: Array  # (cells,) E[n]
 
 
 def chance(rate: Any) -> Any:
@@ -99,31 +89,8 @@ def observed_rate(mean: Array, variance: Array) -> Array:
     return np.asarray(mean * (np.expm1(-none - log) / np.expm1(-none)))
 
 
-def _tail_sum(log_rate: Array, start: int) -> tuple[Array, Array]:
-    """log Σ_{n≥M} s^n/n! and E[n | n ≥ M] for M = ``start`` ≥ 1, without thinning."""
-    s = np.exp(log_rate)
-    if start == 1:
-        tiny = s < SMALL
-        return np.where(tiny, log_rate + 0.5 * s, log_truncation(np.where(tiny, 1.0, s))), truncated_mean(s)
-    far = s >= start + 1
-    big = np.where(far, s, start + 1.0)
-    above = gammainc(start, big)
-    log_far = big + np.log(above)
-    mean_far = big * gammainc(start - 1, big) / above
-    small = np.where(far, 0.0, s)
-    term, total, weighted = np.ones_like(s), np.ones_like(s), np.full_like(s, float(start))
-    m = 0
-    while np.any(term > 1e-17 * total) and m < 400:
-        m += 1
-        term = term * small / (start + m)
-        total = total + term
-        weighted = weighted + (start + m) * term
-    log_near = start * log_rate - gammaln(start + 1) + np.log(total)
-    return np.where(far, log_far, log_near), np.where(far, mean_far, weighted / total)
-
-
-def _thinned_tail(log_rate: Array, start: int, thinning: float) -> tuple[Array, Array]:
-    """As :func:`_tail_sum` for thinned counts: T_M(sg) − T_M((s−1)g) with T_M(x) = Σ_{e≥M} x^e/e!."""
+def _tail_sum(log_rate: Array, start: int, thinning: float) -> tuple[Array, Array]:
+    """log of T_M(sg) − T_M((s−1)g) with T_M(x) = Σ_{e≥M} x^e/e!, M = ``start`` ≥ 1, and E[e | e ≥ M]."""
     g = np.exp(log_rate)
     if start == 1:
         with np.errstate(divide="ignore"):
@@ -155,19 +122,8 @@ def _log_sinh(log_rate: Array) -> Array:
     return np.where(tiny, log_rate, safe - np.log(2.0) + np.log(-np.expm1(-2.0 * safe)))
 
 
-def _parity_bins(log_rate: Array) -> tuple[Array, Array]:
-    """log sinh s, log(cosh s − 1); s coth s, s coth(s/2)."""
-    s = np.exp(log_rate)
-    tiny = s < SMALL
-    safe = np.where(tiny, 1.0, s)
-    log_w = np.stack([_log_sinh(log_rate), np.log(2.0) + 2.0 * _log_sinh(log_rate - np.log(2.0))], axis=1)
-    odd = np.where(tiny, 1.0, safe / np.tanh(safe))
-    even = np.where(tiny, 2.0, safe / np.tanh(0.5 * safe))
-    return log_w, np.stack([odd, even], axis=1)
-
-
-def _thinned_parity(log_rate: Array, thinning: float) -> tuple[Array, Array]:
-    """As :func:`_parity_bins` for thinned counts: 2 sinh(g/2) times cosh h and sinh h, h = (s − ½)g."""
+def _parity_bins(log_rate: Array, thinning: float) -> tuple[Array, Array]:
+    """Odd and even counts weigh 2 sinh(g/2) times cosh h and sinh h, h = (s − ½)g."""
     g, log_half = np.exp(log_rate), log_rate - np.log(2.0)
     h, log_h = (thinning - 0.5) * g, log_rate + np.log(thinning - 0.5)
     log_cosh = h + np.log1p(np.exp(-2.0 * h)) - np.log(2.0)
@@ -234,18 +190,13 @@ def log_weights(
     """
     log_rate = np.asarray(log_rate, np.float64)
     if kind == "parity":
-        return _parity_bins(log_rate) if thinning == 1.0 else _thinned_parity(log_rate, thinning)
+        return _parity_bins(log_rate, thinning)
     first = np.arange(1, size + 1) if starts is None else np.array(starts)
     n = np.arange(1, first[-1] + 1)
     log_w = n * log_rate[:, None] - log_factorials(first[-1] + 1, thinning)[1:]
     mean = np.broadcast_to(n.astype(float), log_w.shape).copy()
     if kind == "tail":
-        tail = (
-            _tail_sum(log_rate, int(first[-1]))
-            if thinning == 1.0
-            else _thinned_tail(log_rate, int(first[-1]), thinning)
-        )
-        log_w[:, -1], mean[:, -1] = tail
+        log_w[:, -1], mean[:, -1] = _tail_sum(log_rate, int(first[-1]), thinning)
     return (log_w, mean) if first[-1] == size else _gathered(log_w, mean, first)
 
 

@@ -63,13 +63,7 @@ def _one_by_one(task: Callable[[Any, Any], Array], common: Any, parts: Iterable[
 
 @dataclass(frozen=True, eq=False)
 class GammaFactor(Summed):
-    """Independent gamma distributions: ``q(u) = Ga(alpha, beta)``, elementwise.
-
-    Attributes
-    ----------
-    alpha, beta : arrays of one shape
-        Shapes and rates of the distributions, the paper's α and β.
-    """
+    """Independent gamma distributions: ``q(u) = Ga(alpha, beta)``, elementwise."""
 
     alpha: Array  # paper α^u
     beta: Array  # paper β^u
@@ -166,21 +160,11 @@ def unpack(vectors: Array, size: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class NormalFactor(Summed):
-    """One normal distribution per line, over ``d`` coordinates of which some may be known constants.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (n, d)
-        Means.
-    spread : ndarray of shape (n, d(d+1)/2) or (n, d)
-        Packed covariances (see :func:`pack`), or variances of a diagonal factor.
-    log_det : ndarray of shape (n,)
-        log determinant of the covariance over the free coordinates.
-    """
+    """One normal distribution per line, over ``d`` coordinates of which some may be known constants."""
 
     mean: Array  # E[a_i]
     spread: Array  # Cov[a_i]; zero where a coordinate is a known constant
-    log_det: Array
+    log_det: Array  # (n,) log determinant of the covariance over the free coordinates
 
     @property
     def diagonal(self) -> bool:

@@ -97,7 +97,7 @@ def _refine(profile: _Profile, peak: float, beside: float) -> None:
     minimize_scalar(lambda c: -profile.value(c), bounds=interval, method="bounded", options=options)
 
 
-class _Chain:
+class Chain:
     """The objective of a free table over (log dispersion, log phi2(2..levels)), with derivatives.
 
     The logarithm of a bin's dispersion is a sum of some of these numbers: ``design`` says of which.
@@ -166,7 +166,7 @@ def learn_free(
     At the optimum every entry satisfies the quadratic of theory.md, M-steps (Gaussian and Poisson); visiting
     the entries one by one converges to the same point, but takes hundreds of rounds where bins are empty.
     """
-    chain = _Chain(linkage, family, stats, dispersion, learn_dispersion and family.learns_dispersion)
+    chain = Chain(linkage, family, stats, dispersion, learn_dispersion and family.learns_dispersion)
     found = _climb(chain, chain.start)
     if chain.value(found) <= chain.value(chain.start):
         return linkage, dispersion
@@ -175,7 +175,7 @@ def learn_free(
     return better, float(np.exp(log_dispersion)) if chain.own else dispersion
 
 
-def _climb(chain: _Chain, point: Array) -> Array:
+def _climb(chain: Chain, point: Array) -> Array:
     """Newton's method with Levenberg damping: only steps that do not lower the objective are taken."""
     value, damping = chain.value(point), 0.0
     for _ in range(200):

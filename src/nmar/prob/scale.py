@@ -29,13 +29,6 @@ SMOOTH = 0.5  # of a cell of each level, so that levels nobody uses have a place
 class Scale:
     """The levels of ordinal values, from the lowest to the highest.
 
-    Attributes
-    ----------
-    values : tuple of float
-        The levels as numbers.
-    scores : tuple of float
-        Normal values that the levels begin with, in the model's units.
-
     Examples
     --------
     >>> scale = Scale((1.0, 2.0, 5.0), (-1.0, 0.0, 1.0))
@@ -43,8 +36,8 @@ class Scale:
     ([2, 0], [1.5, 3.5])
     """
 
-    values: tuple[float, ...]
-    scores: tuple[float, ...]
+    values: tuple[float, ...]  # the levels as numbers
+    scores: tuple[float, ...]  # normal values that the levels begin with, in the model's units
 
     @property
     def middles(self) -> Floats:

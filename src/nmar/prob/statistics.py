@@ -19,30 +19,14 @@ __all__ = ["Array", "Statistics"]
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """Sums over cells of q(n) times a per-cell statistic, one vector over n for each statistic.
+    """Sums over cells of q(n) times a per-cell statistic, one vector over n for each statistic."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        What each row of `vectors` sums; the first is always ``"cells"``, the sum of q(n) itself.
-    vectors : ndarray of shape (V, N)
-        ``vectors[v, n]`` = sum over cells of q(n) b_v, with b_v from ``Family.statistics``.
-    distinct : ndarray of shape (D,) or None
-        The distinct observed values, ascending, for the families that need them.
-    by_value : ndarray of shape (D, N) or None
-        Sum of q(n) over the cells whose value is ``distinct[d]``.
-    mean_count_total : float
-        Sum over cells of E[n]; the control divides it by the number of cells.
-    tail : float or None
-        Sum over cells of E[log ω] − E[ω], where values have a Student tail.
-    """
-
-    names: tuple[str, ...]
-    vectors: Array
-    distinct: Array | None = None
-    by_value: Array | None = None
-    mean_count_total: float = 0.0
-    tail: float | None = None
+    names: tuple[str, ...]  # what each row of `vectors` sums; the first is always ``"cells"``, the sum of q(n) itself
+    vectors: Array  # (V, N) ``vectors[v, n]`` = sum over cells of q(n) b_v, with b_v from ``Family.statistics``
+    distinct: Array | None = None  # (D,) the distinct observed values, ascending, for the families that need them
+    by_value: Array | None = None  # (D, N) sum of q(n) over the cells whose value is ``distinct[d]``
+    mean_count_total: float = 0.0  # sum over cells of E[n]; the control divides it by the number of cells
+    tail: float | None = None  # sum over cells of E[log ω] − E[ω], where values have a Student tail
 
     def __post_init__(self) -> None:
         vectors = np.asarray(self.vectors, dtype=float)

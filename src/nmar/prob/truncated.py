@@ -25,22 +25,12 @@ LEAST = 1e-300
 
 
 class Truncated(NamedTuple):
-    """A standard normal x with low < x ≤ high.
+    """A standard normal x with low < x ≤ high."""
 
-    Attributes
-    ----------
-    log_mass : array
-        log P(low < x ≤ high).
-    mean, variance : arrays
-        Those of x between the ends.
-    at_low, at_high : arrays
-        Density at each end over the probability; 0 at an end that is infinite.
-    """
-
-    log_mass: Floats
-    mean: Floats
+    log_mass: Floats  # log P(low < x ≤ high)
+    mean: Floats  # those of x between the ends
     variance: Floats
-    at_low: Floats
+    at_low: Floats  # density at each end over the probability; 0 at an end that is infinite
     at_high: Floats
 
 

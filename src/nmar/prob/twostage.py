@@ -24,22 +24,12 @@ BINS = 64
 
 @dataclass(frozen=True)
 class Quadratic(Linkage):
-    """φ of a bin is exp(b1 z + b2 z²), z the bin's standardised log rate.
-
-    Attributes
-    ----------
-    edges : tuple of float
-        Log rates between bins, one fewer than there are bins.
-    places : tuple of float
-        Standardised log rate z of each bin.
-    slope, bend : float
-        Coefficients b1 and b2.
-    """
+    """φ of a bin is exp(b1 z + b2 z²), z the bin's standardised log rate."""
 
     name: ClassVar[str] = "two-stage"
-    edges: tuple[float, ...] = ()
-    places: tuple[float, ...] = ()
-    slope: float = 0.0
+    edges: tuple[float, ...] = ()  # log rates between bins, one fewer than there are bins
+    places: tuple[float, ...] = ()  # standardised log rate z of each bin
+    slope: float = 0.0  # coefficients b1 and b2
     bend: float = 0.0
 
     @property

@@ -76,7 +76,7 @@ def figure_cards(wanted: Sequence[Figure]) -> str:
     except ImportError:
         return (
             '<h2>Figures</h2><p class="note">The figures (linkage, residual variance, calibration, traces)'
-            " need matplotlib: <code>pip install 'nmar[report]'</code>, then write this report again.</p>"
+            " need matplotlib: <code>pip install matplotlib</code>, then write this report again.</p>"
         )
     drawn = [
         f'<figure class="card"><h3>{escape(title)}</h3>{figures.as_svg(draw(), title, alt)}'

@@ -10,6 +10,8 @@ import numpy as np
 from nmar.evaluate import curves
 from nmar.evaluate.missingness import Bin
 from nmar.evaluate.notes import ZIGZAG
+from nmar.posterior.mechanism import learned_mechanism
+from nmar.posterior.posterior import Posterior
 from nmar.report import figures
 from nmar.report.document import Figure
 
@@ -40,6 +42,19 @@ def linkage_figures(lines: Sequence[curves.LinkageCurve], linear: bool) -> list[
 
 def _at(one: curves.LinkageCurve, probability: float) -> float:
     return float(np.interp(probability, one.probability, one.expected))
+
+
+def detection_figure(known: Posterior) -> Figure:
+    """P(observed | value) of a model whose values decide whether they are seen."""
+    mechanism = learned_mechanism(known)
+    ends = curves.value_range(known)
+    low, high = mechanism.curve(ends)["observed"]
+    return Figure(
+        "P(observed | value)",
+        "How likely a value is to be observed in a row and column of average detection, with a 90 % band of the slope.",
+        f"{low:.0%} at {ends[0]:.3g}, {high:.0%} at {ends[1]:.3g}",
+        lambda: figures.detection(mechanism, ends),
+    )
 
 
 def residual_figure(bins: Sequence[Bin]) -> Figure:

@@ -17,8 +17,12 @@ import numpy as np
 
 from nmar.arrays import Array
 from nmar.evaluate.curves import Activity, Calibration, LevelCurves, LinkageCurve
+from nmar.evaluate.groups import GroupTest
 from nmar.evaluate.missingness import Bin
-from nmar.evaluate.sensitivity import Sensitivity
+from nmar.evaluate.sensitivity import UNITS, Sensitivity
+from nmar.posterior.mechanism import LearnedMechanism
+
+POINTS = 101  # of a curve
 
 # Roles and their colours in the light scheme; no two may be the same, as_svg tells them apart by value.
 ROLES = {
@@ -69,7 +73,7 @@ def matplotlib() -> Any:
     try:
         return import_module("matplotlib")
     except ImportError:
-        raise ImportError("figures need matplotlib: pip install 'nmar[report]'") from None
+        raise ImportError("figures need matplotlib: pip install matplotlib") from None
 
 
 def new_axes(size: tuple[float, float] = (4.8, 3.3)) -> Any:
@@ -267,6 +271,18 @@ def activity(sides: tuple[Activity, Activity], ax: Any = None) -> Any:
     return draw(ax, paint)
 
 
+def detection(mechanism: LearnedMechanism, ends: Array, ax: Any = None) -> Any:
+    """P(observed | y) between two values, with its band."""
+    found = mechanism.curve(np.linspace(ends[0], ends[1], POINTS))
+
+    def paint(a: Any) -> None:
+        a.fill_between(found["value"], found["low"], found["high"], color=ROLES["c1"], alpha=0.2, lw=0)
+        a.plot(found["value"], found["observed"], lw=2, color=ROLES["c1"])
+        a.set(xlabel="value", ylabel="P(observed | value)", ylim=(0, 1))
+
+    return draw(ax, paint)
+
+
 def sensitivity(found: Sensitivity, ax: Any = None) -> Any:
     """A statistic against the shift of the missing values, with its interval."""
 
@@ -281,10 +297,23 @@ def sensitivity(found: Sensitivity, ax: Any = None) -> Any:
                 a.fill_between(x, low[k], high[k], color=color, alpha=0.2, lw=0)
             a.plot(x, line, "o-", ms=4, lw=1.8, color=color, label=f"statistic {k}")
         a.axvline(0.0, color=ROLES["c6"], lw=1, ls=(0, (4, 3)))
-        unit = {"sd": "sd of the noise", "value": "units of the values"}[found.unit]
-        a.set(xlabel=f"shift of the missing values, {unit}", ylabel="statistic")
+        a.set(xlabel=", ".join(UNITS[found.unit]), ylabel="statistic")
         if len(lines) > 1:
             a.legend()
+
+    return draw(ax, paint)
+
+
+def volcano(found: GroupTest, ax: Any = None, rate: float = 0.05) -> Any:
+    """−log10 p of each row against its difference; rows below the false discovery rate are marked."""
+
+    def paint(a: Any) -> None:
+        height, sure = -np.log10(np.maximum(found.p, 1e-300)), found.q < rate
+        for which, role, label in ((~sure, "c6", "other rows"), (sure, "c2", f"false discovery rate below {rate:.0%}")):
+            a.plot(found.difference[which], height[which], "o", ms=4, alpha=0.7, color=ROLES[role], label=label)
+        first, second = found.groups
+        a.set(xlabel=f"difference, {second} − {first}", ylabel="−log10 p")
+        a.legend()
 
     return draw(ax, paint)
 

@@ -10,11 +10,28 @@ from typing import Any
 
 from nmar.data.accept import as_cells
 from nmar.evaluate import curves
+from nmar.evaluate.groups import GroupTest
 from nmar.evaluate.missingness import MissingnessTest, missingness_test
 from nmar.evaluate.sensitivity import Sensitivity
+from nmar.posterior.mechanism import learned_mechanism
 from nmar.report import figures
 
-__all__ = ["activity", "calibration", "cut_points", "heteroscedasticity", "levels", "linkage", "sensitivity", "trace"]
+__all__ = [
+    "activity",
+    "calibration",
+    "cut_points",
+    "detection",
+    "heteroscedasticity",
+    "levels",
+    "linkage",
+    "sensitivity",
+    "trace",
+    "volcano",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def linkage(model: Any, ax: Any = None, by: str = "count") -> Any:
@@ -166,6 +183,33 @@ def calibration(model: Any, cells: Any, ax: Any = None, random_state: Any = 0) -
     return figures.calibration([("model", curves.calibration(model, as_cells(cells), random_state))], ax)
 
 
+def detection(model: Any, ax: Any = None) -> Any:
+    """P(observed | value) of a model with ``mechanism="value"``, with a 90 % band.
+
+    Parameters
+    ----------
+    model : CCPF
+        Fitted model.
+    ax : matplotlib.axes.Axes or None, default=None
+        Axes to draw on. None: new ones.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> import nmar
+    >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+    >>> model = nmar.CCPF(nmar.Effects("rows"), mechanism="value", max_iter=5, random_state=0).fit(cells)
+    >>> nmar.plot.detection(model).get_ylabel()
+    'P(observed | value)'
+    """
+    known = curves.posterior_of(model)
+    return figures.detection(learned_mechanism(known), curves.value_range(known), ax)
+
+
 def trace(model: Any, ax: Any = None) -> Any:
     """Validation log likelihood by sweep, or the bound where the fit had no validation cells.
 
@@ -247,3 +291,33 @@ def sensitivity(result: Sensitivity, ax: Any = None) -> Any:
     if not isinstance(result, Sensitivity):
         raise TypeError(f"result is a {type(result).__name__}; pass what model.sensitivity(…) returned")
     return figures.sensitivity(result, ax)
+
+
+def volcano(result: GroupTest, ax: Any = None, rate: float = 0.05) -> Any:
+    """−log10 p of each row against the difference of its groups; rows below the false discovery rate are marked.
+
+    Parameters
+    ----------
+    result : GroupTest
+        Result of :func:`nmar.group_test`.
+    ax : matplotlib.axes.Axes or None, default=None
+        Axes to draw on. None: new ones.
+    rate : float, default=0.05
+        False discovery rate.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nmar
+    >>> table = np.random.default_rng(0).normal(size=(30, 8))
+    >>> nmar.plot.volcano(nmar.group_test(table, list("aaaabbbb"))).get_ylabel()
+    '−log10 p'
+    """
+    if not isinstance(result, GroupTest):
+        raise TypeError(f"result is a {type(result).__name__}; pass what nmar.group_test(…) returned")
+    return figures.volcano(result, ax, rate)

@@ -8,18 +8,20 @@ from html import escape
 from typing import Any
 
 from nmar.data.cells import Cells
+from nmar.data.labels import labels_of
 from nmar.evaluate import curves
 from nmar.evaluate.gains import Judges
 from nmar.evaluate.imputed import assumption
 from nmar.evaluate.notes import ERROR, KINDS, POPULATIONS
 from nmar.evaluate.scoring import score
 from nmar.posterior.posterior import Posterior
-from nmar.report.described import Group, groups, kind_of, linkage_words, model_facts
+from nmar.report.described import Group, Labels, groups, kind_of, linkage_words, model_facts
 from nmar.report.document import Fact, Figure, facts, figure_cards, page
 from nmar.report.drawn import (
     activity_figure,
     calibration_figure,
     covered,
+    detection_figure,
     error_at,
     linkage_figures,
     styles_figure,
@@ -31,7 +33,12 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 
 
 def model_page(
-    model: Any, cells: Cells | None = None, name: str = "model", columns: Mapping[str, str | None] | None = None
+    model: Any,
+    cells: Cells | None = None,
+    name: str = "model",
+    columns: Mapping[str, str | None] | None = None,
+    row_labels: Any = None,
+    col_labels: Any = None,
 ) -> str:
     """The report of a single fitted model, with scores and calibration where cells are given.
 
@@ -45,20 +52,23 @@ def model_page(
         File of the model, for the commands at the end of the page.
     columns : dict or None, default=None
         Names of the columns ``row``, ``col`` and ``value`` of the user's tables, where known.
+    row_labels, col_labels : dict, Series, table or None, default=None
+        Names of rows and of columns to show in place of ids.
     """
     known = curves.posterior_of(model)
     kind = KINDS[kind_of(model)]
+    labels = Labels(labels_of(row_labels, known.rows.ids), labels_of(col_labels, known.cols.ids))
     found = None if cells is None or not len(cells) else curves.calibration(model, cells)
     parts = [
         f'<section class="verdict" aria-label="summary"><p><strong>{escape(kind.full)}</strong>'
         f' <span class="technical">[{kind.technical}]</span></p><p>{escape(linkage_words(model))}</p></section>',
         facts(model_facts(model)),
         _judged(known, cells, found),
-        _members(model),
+        _members(model, labels),
         "<h2>What predictions are about</h2>"
         f"<p>{escape(POPULATIONS[known.law.target])}</p>"
         "<h3>What imputation takes for granted</h3>"
-        f"<p>{escape(assumption(known.law, known.state.shared.linkage))}</p>",
+        f"<p>{escape(assumption(known.law, known.state.shared.linkage, known.state.shared.mechanism))}</p>",
         figure_cards(_figures(model, found)),
         _next(name, columns or {}),
     ]
@@ -97,10 +107,10 @@ def _scored_by(known: Posterior) -> str:
     return "Log likelihood" if known.law.scale is None else "Log likelihood, which of levels is log P(level),"
 
 
-def _members(model: Any) -> str:
+def _members(model: Any, labels: Labels) -> str:
     """Factors, clusters and components by their members."""
     parts = []
-    for title, words, found in groups(model):
+    for title, words, found in groups(model, labels):
         cards = "".join(_group(one) for one in found)
         parts.append(f'<h2>{escape(title)}</h2><p>{escape(words)}</p><div class="groups">{cards}</div>')
     return "".join(parts)
@@ -115,8 +125,11 @@ def _group(one: Group) -> str:
 
 def _figures(model: Any, found: curves.Calibration | None) -> list[Figure]:
     drawn: list[Figure] = []
-    linkage = curves.posterior_of(model).state.shared.linkage
-    if linkage.bins != "known":
+    known = curves.posterior_of(model)
+    linkage = known.state.shared.linkage
+    if known.state.shared.mechanism is not None:
+        drawn.append(detection_figure(known))
+    elif linkage.bins != "known" and linkage.couples:
         drawn += linkage_figures([curves.linkage_curve(model)], linkage.name == "linear")
     if curves.posterior_of(model).law.scale is not None:
         drawn.append(styles_figure(curves.level_curves(model)))

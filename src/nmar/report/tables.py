@@ -12,13 +12,13 @@ from nmar.report.text import signed
 
 
 def comparison_table(result: Comparison) -> str:
-    """The rows as fitted, the best one marked."""
+    """The rows as fitted, the model to use marked."""
     heads = ("model", "log likelihood", "over ignorable", "plug-in", "RMSE", "seconds", "sweeps")
-    best = result.best()
+    used = result.recommended()
     lines = []
     for row in result.rows:
-        kind = "best" if row is best else "control" if row.control else ""
-        badge = '<span class="badge">best</span>' if row is best else ""
+        kind = "best" if row is used else "control" if row.control else ""
+        badge = '<span class="badge">recommended</span>' if row is used else ""
         reasons = escape(row.stop_reason.replace("/", ", "))
         stopped = f'{row.n_iter} <span class="technical">{reasons}</span>'
         values = (

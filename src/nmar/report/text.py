@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,11 @@ WIDTH = 80  # what a terminal has at least; plug-in scores, sweeps and reasons t
 HEADS = ("model", "log lik.", "± se", "vs ignorable", "RMSE", "seconds")
 AGAINST = ("missingness modelled", "control", "model − control", "")
 LEVELS = "Values are levels: the score is log P(level), no log density, and is not compared with one."
-FOOT = "Nats per held-out cell, higher is better; ± one standard error, differences paired by cell. ★ best."
+FOOT = (
+    "Nats per held-out cell, higher is better; ± one standard error, differences paired by cell. ★ is the model to use,"
+    " by the verdict below."
+)
+COUNTS = "counts: the best of the controls of a model; only a gain over it speaks for modelling the missingness."
 
 
 def gain(mean: float | None, se: float | None) -> str:
@@ -60,7 +65,7 @@ def table(result: Comparison, color: bool = False, width: int = WIDTH) -> str:
     """Two rich tables as text: the fits, the best one marked, and models of the missingness against their controls."""
     from rich.markup import escape as plain
 
-    best = result.best()
+    best = result.recommended()
     models = list(dict.fromkeys(row.data for row in result.rows))
     fits, controls = _grid(HEADS, plain(_title(result))), _grid(AGAINST, "What the missingness adds")
     for model in models:
@@ -79,17 +84,31 @@ def table(result: Comparison, color: bool = False, width: int = WIDTH) -> str:
             for line in against_of(row):
                 controls.add_row(*line, style="bold" if line[-1] else "")
     parts = [_lines(fits, color, width)]
-    if any(row.best_control is not None for row in result.rows):
+    compared = any(row.best_control is not None for row in result.rows)
+    if compared:
         parts.append(_lines(controls, color, width))
-    notes = (FOOT, LEVELS if result.leveled else "", *_legend(result), *_chosen(result), _unsettled(result))
+    scored = LEVELS if result.leveled else ""
+    notes = (FOOT, scored, COUNTS if compared else "", *_legend(result), *_chosen(result), _unsettled(result))
     return "\n\n".join(
         [*parts, "\n".join(textwrap.fill(text, width, subsequent_indent="  ") for text in notes if text)]
     )
 
 
 def wrapped(text: str, width: int = WIDTH) -> str:
-    """Sentences broken to the width of a terminal; lines that begin with a space, which hold code, stay whole."""
-    return "\n".join(line if line.startswith(" ") else textwrap.fill(line, width) for line in text.splitlines())
+    """Sentences broken to the width of a terminal, and long calls, which begin with a space, at their parentheses."""
+    return "\n".join(
+        _code(line, width) if line.startswith(" ") else textwrap.fill(line, width) for line in text.splitlines()
+    )
+
+
+def _code(line: str, width: int) -> str:
+    """A call, its arguments on lines of their own where it is too long."""
+    parts = re.fullmatch(r"( +)([\w.]+\()(.*)(\)\.fit\(cells\))", line)
+    if len(line) <= width or parts is None:
+        return line
+    indent, begin, arguments, end = parts.groups()
+    inner = textwrap.fill(arguments, width, initial_indent=f"{indent}    ", subsequent_indent=f"{indent}    ")
+    return f"{indent}{begin}\n{inner}\n{indent}{end}"
 
 
 def _legend(result: Comparison) -> list[str]:

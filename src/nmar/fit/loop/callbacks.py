@@ -14,29 +14,14 @@ Phase = Literal["search", "fit"]
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A fit after a sweep.
+    """A fit after a sweep."""
 
-    Attributes
-    ----------
-    iteration : int
-        Number of finished sweeps, from 1.
-    bound : float
-        Bound of the state the sweep started from (an estimate with a stochastic solver).
-    validation : float or None
-        Predictive log likelihood of the validation cells, or None.
-    seconds : float
-        Seconds since the fit began.
-    state : State
-        Variational factors and shared parameters, a copy that no later sweep changes.
-    phase : {"search", "fit"}
-        Phase of the fit: "search" while a start or settings are chosen by short runs, each counted from 1; then "fit".
-    """
-
-    iteration: int
-    bound: float
-    validation: float | None
-    seconds: float
-    state: State
+    iteration: int  # number of finished sweeps, from 1
+    bound: float  # bound of the state the sweep started from (an estimate with a stochastic solver)
+    validation: float | None  # predictive log likelihood of the validation cells, or None
+    seconds: float  # seconds since the fit began
+    state: State  # variational factors and shared parameters, a copy that no later sweep changes
+    # phase of the fit: "search" while a start or settings are chosen by short runs, each counted from 1; then "fit"
     phase: Phase = "fit"
 
 

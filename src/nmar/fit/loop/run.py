@@ -60,30 +60,14 @@ class Stop(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """What a stochastic solver remembers besides the state.
+    """What a stochastic solver remembers besides the state."""
 
-    Attributes
-    ----------
-    steps : int
-        Steps taken on the other side so far.
-    stats : Statistics or None
-        Blended n-vectors of leading half sweeps, scaled to the whole matrix.
-    lines : int
-        Leading lines seen so far (streams).
-    kept : tuple of Statistics or None
-        Vectors over counts of each batch's last visit (batches in memory).
-    sums : BatchSums or None
-        Last contribution of each batch to the other side (batches in memory).
-    counters : tuple
-        Visits of rows, columns and so on (entrywise).
-    """
-
-    steps: int = 0
-    stats: Statistics | None = None
-    lines: int = 0
-    kept: tuple[Statistics | None, ...] = ()
-    sums: BatchSums | None = None
-    counters: tuple[Any, ...] = ()
+    steps: int = 0  # steps taken on the other side so far
+    stats: Statistics | None = None  # blended n-vectors of leading half sweeps, scaled to the whole matrix
+    lines: int = 0  # leading lines seen so far (streams)
+    kept: tuple[Statistics | None, ...] = ()  # vectors over counts of each batch's last visit (batches in memory)
+    sums: BatchSums | None = None  # last contribution of each batch to the other side (batches in memory)
+    counters: tuple[Any, ...] = ()  # visits of rows, columns and so on (entrywise)
 
     def at_noise(self, change: float, of_lead: bool) -> Memory:
         """What is remembered after noise levels of an axis and σ² were both multiplied by ``change``."""
@@ -97,27 +81,13 @@ class Memory:
 
 @dataclass(frozen=True)
 class BatchStep:
-    """How a sweep over some leading lines stands for all of them.
+    """How a sweep over some leading lines stands for all of them."""
 
-    Attributes
-    ----------
-    share : float
-        Lines of the whole over lines of the part, I/|B|.
-    scale : float
-        How often each summed cell counts: I/|B|, or I over all lines whose sums are remembered.
-    step : float
-        How far the other side and what is shared move to their targets; 1 is coordinate ascent.
-    local : int
-        Half sweeps of the leading lines before the other side's.
-    batch : int
-        Number of the batch where sums of the batches are remembered, else −1.
-    """
-
-    share: float = 1.0
-    scale: float = 1.0
-    step: float = 1.0
-    local: int = 1
-    batch: int = -1
+    share: float = 1.0  # lines of the whole over lines of the part, I/|B|
+    scale: float = 1.0  # how often each summed cell counts: I/|B|, or I over all lines whose sums are remembered
+    step: float = 1.0  # how far the other side and what is shared move to their targets; 1 is coordinate ascent
+    local: int = 1  # half sweeps of the leading lines before the other side's
+    batch: int = -1  # number of the batch where sums of the batches are remembered, else −1
 
     @property
     def exact(self) -> bool:
@@ -198,7 +168,7 @@ def sweep_batch(state: State, memory: Memory, context: Context, part: BatchStep 
             learns = (leads and turn == part.local - 1) or (not leads and part.exact and both)
             side, info, size = half_sweep(axis, state, context, learns, scaling)
             if leads and turn == 0:
-                first = _bound(state, info.log_z, context, part.share)
+                first = bound_at(state, info.log_z, context, part.share)
             if not leads:
                 side = blend(state.sides[axis], side, part.step, law.pattern_of(state.shared, axis))
             state = State(state.sides, replace(state.shared, table_size=size)).with_side(axis, side)
@@ -264,7 +234,7 @@ def _remember_stats(memory: Memory, stats: Statistics, part: BatchStep) -> Memor
     return replace(memory, stats=new)
 
 
-def _bound(state: State, log_z: float, context: Context, scale: float) -> float:
+def bound_at(state: State, log_z: float, context: Context, scale: float) -> float:
     """The bound of the values as they were given; from a part of the leading lines an unbiased estimate of it: their
     terms count ``scale`` times."""
     value = bound(state, log_z, context.law) + unit_term(state, context)

@@ -9,27 +9,14 @@ from nmar.fit.loop.run import Trace
 
 @dataclass(frozen=True)
 class StopRule:
-    """Reasons to stop, in the order they are looked at.
+    """Reasons to stop, in the order they are looked at."""
 
-    Parameters
-    ----------
-    max_iter : int, default=200
-        Largest number of sweeps.
-    tol : float, default=0.0001
-        Relative gain of the bound over one sweep below which the fit has converged; 0 never stops.
-    patience : int, default=10
-        Number of sweeps without a new best validation log likelihood (by ``valid_tol``) after which the fit stops.
-    valid_tol : float, default=1e-05
-        Nats per cell that count as a new best.
-    max_time : float or None, default=None
-        Largest number of seconds. None: no limit.
-    """
-
-    max_iter: int = 200
-    tol: float = 1e-4
+    max_iter: int = 200  # largest number of sweeps
+    tol: float = 1e-4  # relative gain of the bound over one sweep below which the fit has converged; 0 never stops
+    # number of sweeps without a new best validation log likelihood (by ``valid_tol``) after which the fit stops
     patience: int = 10
-    valid_tol: float = 1e-5
-    max_time: float | None = None
+    valid_tol: float = 1e-5  # nats per cell that count as a new best
+    max_time: float | None = None  # Largest number of seconds. None: no limit.
 
     def __call__(self, trace: Trace) -> str | None:
         """A reason to stop, or None."""

@@ -68,7 +68,7 @@ def choose_factors(job: Job) -> tuple[int, tuple[Choice, ...]]:
     for factors in FACTORS:
         if scores and (job.seconds_left == 0.0 or factors > min(job.cells.shape)):
             break
-        options = replace(inner.options, factors=factors)
+        options = inner.options.settled(factors=factors)
         posterior = _tried(replace(inner, options=options), f"trying {factors} factors", SWEEPS)
         found = np.concatenate([held_out_score(posterior, cells) for cells in judges])
         scores[factors] = found + _pattern_scores(posterior, inner.cells, judges)
@@ -140,7 +140,7 @@ def _some_lines(job: Job) -> Job:
     if share >= 1.0:
         return job
     lines = job.cells.by(levels.axis).n
-    rng = np.random.default_rng(seed_sequence(job.options.seed))
+    rng = np.random.default_rng(seed_sequence(job.options.random_state))
     drawn = np.zeros(lines, bool)
     drawn[rng.choice(lines, max(2, round(share * lines)), replace=False)] = True
     return replace(job, cells=job.cells.select(drawn[job.cells.positions()[levels.axis]]))
@@ -149,7 +149,7 @@ def _some_lines(job: Job) -> Job:
 def _set_aside(job: Job) -> tuple[Job, list[Cells]]:
     """The job on the training cells less some, and those that judge it, with the validation cells."""
     share = min(SHARE, JUDGES / job.cells.n_observed)
-    inner, _, aside = job.cells.split(test=share, valid=0.0, seed=whole_seed(job.options.seed))
+    inner, _, aside = job.cells.split(test=share, valid=0.0, seed=whole_seed(job.options.random_state))
     judges = [aside] if job.valid is None else [aside, job.valid]
     parts = judges if job.hidden is None else [*judges, job.hidden]
     options = replace(job.options, data=with_levels(job.options.data, job.cells))
@@ -159,7 +159,7 @@ def _set_aside(job: Job) -> tuple[Job, list[Cells]]:
 def _tried(job: Job, doing: str, sweeps: int) -> Posterior:
     """A short run."""
     problem, state = first_state(job)
-    rule = StopRule(max_iter=min(sweeps, job.options.stop.max_iter), tol=0.0, max_time=job.seconds_left)
+    rule = StopRule(max_iter=min(sweeps, job.options.max_iter), tol=0.0, max_time=job.seconds_left)
     context = job.context(problem.law, problem.observed)
     fit = run(Progress(state), context, rule, tell=partial(job.show, doing=doing), stopped=job.control)
     return Posterior(problem.law, fit.state, job.cells.rows, job.cells.cols)

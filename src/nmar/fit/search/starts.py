@@ -53,7 +53,7 @@ def first_state(job: Job) -> tuple[Problem, State]:
 
 def _restarted(job: Job) -> Problem:
     """The problem from the best of the data model's restarts (mixtures have many modes), by a short run's bound."""
-    seeds = seed_sequence(job.options.seed)
+    seeds = seed_sequence(job.options.random_state)
     problem = begin_fit(job, job.options.link, seeds)
     restarts = getattr(problem.law.data, "restarts", 1)
     if restarts == 1:
@@ -117,5 +117,5 @@ def _sd(observed: Observed) -> float:
 
 
 def _probe(job: Job, law: Law, observed: Observed, state: State, sweeps: int) -> Fit:
-    rule = StopRule(max_iter=min(sweeps, job.options.stop.max_iter), tol=0.0, max_time=job.seconds_left)
+    rule = StopRule(max_iter=min(sweeps, job.options.max_iter), tol=0.0, max_time=job.seconds_left)
     return run(Progress(state), job.context(law, observed), rule, tell=job.show, stopped=job.control)

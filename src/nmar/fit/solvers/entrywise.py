@@ -136,7 +136,7 @@ class Visits:
         _, info, size = half_sweep(law.lead, tabulated(state, context), context, learns=False)  # only for the bound
         value = bound(state, info.log_z, law) + unit_term(state, context)
         shared = replace(state.shared, table_size=size)
-        arrays = [*_gammas(state), *_lines(state, law)]
+        arrays = [*pattern_arrays(state), *line_arrays(state, law)]
         seen = memory.counters or tuple(np.zeros(n) for n in (*self.cells.shape, *self.cells.shape))
         seen = tuple(each.copy() for each in seen[:4])
         updates, left = memory.steps, self.visits
@@ -148,14 +148,14 @@ class Visits:
             left -= len(places)
             places = places[~np.isin(places, self.away)] if len(self.away) else places
             table = shared.linkage.table(int(min(2.0 * shared.linkage.events * top + 40.0, 400.0)))
-            vectors = self._visit(places, arrays, seen, context, shared, table)
+            vectors = self.visit(places, arrays, seen, context, shared, table)
             if vectors[0].sum() > 0:
                 updates += 1
                 shared = self._learn(shared, vectors, law, (WARM + updates) ** -self.settings.xi)
         state = State(_sides(state, law, arrays), shared)
         return self._priors(state, law), replace(memory, steps=max(updates, memory.steps + 1), counters=seen), value
 
-    def _visit(
+    def visit(
         self,
         places: Array,
         arrays: list[Array],
@@ -253,13 +253,13 @@ def _visits(context: Context) -> Callable[..., int]:
     return context.kernels.visit_poisson if poisson else context.kernels.visit_normal
 
 
-def _gammas(state: State) -> list[Array]:
+def pattern_arrays(state: State) -> list[Array]:
     """Shapes and rates of both pattern sides, (2, lines, K)."""
     weights = [side.pattern.weights for side in state.sides]
     return [np.array([w.alpha, w.beta], np.float64) for w in weights]
 
 
-def _lines(state: State, law: Law) -> list[Array]:
+def line_arrays(state: State, law: Law) -> list[Array]:
     """Natural parameters of both data sides, (2, lines, d)."""
     found = []
     for axis, side in enumerate(state.sides):

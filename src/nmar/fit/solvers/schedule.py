@@ -162,7 +162,7 @@ class Batches:
         sides: list[Side] = [whole.take(part) for part in self.parts]
         total = sum(len(part) for part in self.parts)
         finished = memory.steps // len(self.parts)
-        state, memory = self._waiting(state, memory), self._remembering(state, memory, context)
+        state, memory = self._waiting(state, memory), self.remembering(state, memory, context)
         bounds = []
         for b in self._generator(finished + 1).permutation(len(self.parts)):
             part = self._part(int(b), memory, total)
@@ -186,7 +186,7 @@ class Batches:
         noise = replace(noise, waits=max(noise.waits, 2 * len(self.parts)))
         return State(state.sides, replace(state.shared, noise=noise))
 
-    def _remembering(self, state: State, memory: Memory, context: Context) -> Memory:
+    def remembering(self, state: State, memory: Memory, context: Context) -> Memory:
         """Where the batches are remembered, at the first pass."""
         law = context.law
         if not self.settings.remember or len(self.parts) == 1 or law.data.diagonal or memory.sums is not None:

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numba as nb
@@ -21,7 +22,7 @@ ALWAYS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapp
 INNER = {"no_cpython_wrapper": True}  # called by compiled code alone: no way in from Python has to be compiled
 
 
-def _stamp() -> str:
+def stamp_of_sources() -> str:
     """A hash of all that kernels are compiled from."""
     folders = (files(package) for package in ("nmar.kernels", "nmar.kernels.numba"))
     sources = sorted((file for folder in folders for file in folder.iterdir() if file.name.endswith(".py")), key=str)
@@ -49,13 +50,22 @@ class KernelCache(FunctionCache):
     never read: it could not be.
     """
 
-    stamp = _stamp()
+    stamp = stamp_of_sources()
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         base, locator = self._impl.filename_base, self._impl.locator
         name = f"{base}.{self.stamp[:16]}"
         self._cache_file = KernelFiles(self._cache_path, name, locator.get_source_stamp())
+
+
+def kept_code() -> tuple[Path, int] | None:
+    """Folder of the compiled functions, and how many of the present kernels are there; None where nothing is kept."""
+    try:
+        folder = Path(KernelCache(_compiler)._cache_path)  # as for any function of this folder
+    except RuntimeError:
+        return None
+    return folder, len(list(folder.glob(f"*.{KernelCache.stamp[:16]}.nbi")))
 
 
 def _compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:

@@ -215,7 +215,8 @@ def check_noise(noise: LineNoise, n: int) -> None:
 def check_prior(prior: NormalPrior, width: int, lines: int) -> None:
     """A prior of each coordinate, its mean for all lines or for each."""
     one_each = prior.mean.shape in ((1, width), (lines, width))
-    if not (one_each and len(prior.precision) == len(prior.free) == width):
+    scaled = prior.scale.shape in ((0,), (lines,))
+    if not (one_each and scaled and len(prior.precision) == len(prior.free) == width):
         shapes = tuple(part.shape for part in prior)
         raise ValueError(f"prior has {shapes} entries for {lines} lines of {width} coordinates; give one for each")
 

@@ -79,9 +79,10 @@ def empty_lines(indptr, mine, K, prior, new):
             for k in range(new[0].shape[1]):
                 free = prior[2][k]
                 own = i if prior[0].shape[0] > 1 else 0
+                precision = prior[1][k] * prior[3][i] if prior[3].shape[0] > 0 else prior[1][k]
                 new[0][i, k] = prior[0][own, k] if free else mine[i, K + k]
-                new[1][i, k] = 1.0 / prior[1][k] if free else 0.0
-                new[2][i] -= math.log(prior[1][k]) if free else 0.0
+                new[1][i, k] = 1.0 / precision if free else 0.0
+                new[2][i] -= math.log(precision) if free else 0.0
 
 
 @fast
@@ -98,15 +99,16 @@ def _prepare(i, K, mine, sums, prior, mean, variance, vectors, own):
 
     Returns the log determinant of the line's covariance and r'z, whose half bounds what is to be gained.
     """
-    prior_mean, prior_precision, free = prior
+    prior_mean, prior_precision, free, scale = prior
+    times = scale[i] if scale.shape[0] > 0 else 1.0
     line = i if prior_mean.shape[0] > 1 else 0
     gain, log_det = 0.0, 0.0
     for k in range(mean.shape[1]):
         old, noise = np.float64(mine[i, K + k]), sums[2][k]
         mean[i, k] = mine[i, K + k]
-        vectors[EXTRA, k] = noise + prior_precision[k]
+        vectors[EXTRA, k] = noise + times * prior_precision[k]
         vectors[DIAGONAL, k] = sums[1][k] + vectors[EXTRA, k]
-        right = sums[0][k] + prior_precision[k] * (prior_mean[line, k] - old) - noise * old
+        right = sums[0][k] + times * prior_precision[k] * (prior_mean[line, k] - old) - noise * old
         vectors[RIGHT, k] = right if free[k] else 0.0
     for k in range(mean.shape[1]):
         inverse = 1.0 / vectors[DIAGONAL, k]

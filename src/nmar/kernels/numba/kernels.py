@@ -38,6 +38,7 @@ from nmar.kernels.numba.checks import (
     unfit_cells,
     unfit_held,
 )
+from nmar.kernels.numba.closed import steps_of
 from nmar.kernels.numba.columns import columns_of, constants
 from nmar.kernels.numba.detection import moments_of_missing
 from nmar.kernels.numba.entrywise import visit_normal, visit_poisson
@@ -57,7 +58,6 @@ from nmar.kernels.numba.loops import (
 )
 from nmar.kernels.numba.predict import log_mixture, pair_moments, pair_rates
 from nmar.kernels.numba.solve import solve_lines
-from nmar.kernels.numba.thinned import steps_of
 from nmar.kernels.numba.tile import TILE
 from nmar.kernels.numba.workspace import expect_workspace, gamma_workspace, tile_workspace
 from nmar.kernels.spec import (
@@ -66,7 +66,6 @@ from nmar.kernels.spec import (
     NO_NOISE,
     NO_VALUES,
     OPEN,
-    PARITY,
     CellLaw,
     Expectation,
     GammaTable,
@@ -179,11 +178,10 @@ def _expect(
         (probability, used, cellwise, spread),
         (mean, variance, log_det),
     )
-    thinned = len(cell_law.starts) > 0 or (cell_law.kind == PARITY and cell_law.thinning != 1.0)
     columns = columns_of(mine.sizes, leaves == LINES)
-    log_z, count, ended = expect_loop(constants(columns), leaves, thinned)(
+    log_z, count, ended = expect_loop(constants(columns), leaves)(
         lines, _side(mine), _side(theirs), _law(cell_law), _floor(dtype), sums, kept, prior, steps, noise, new,
-        expect_workspace(mine.sizes, len(cell_law.slopes), dtype, leaves == LINES, cell_law.bins if thinned else 0),
+        expect_workspace(mine.sizes, len(cell_law.slopes), dtype, leaves == LINES, len(cell_law.starts)),
         columns,
     )  # fmt: skip
     if ended == UNFIT:
@@ -257,7 +255,7 @@ def solve_normal(linear: Array, quadratic: Array, constant: Array, prior: Normal
     check_solve(linear, quadratic, constant, prior)
     n, d = linear.shape
     mean, spread, log_det = np.empty((n, d)), np.empty((n, d * (d + 1) // 2)), np.zeros(n)
-    solve_lines(linear, quadratic, constant, prior.mean, prior.precision, prior.free, mean, spread, log_det)
+    solve_lines(linear, quadratic, constant, prior, mean, spread, log_det)
     return mean, spread, log_det
 
 

@@ -29,14 +29,15 @@ from nmar.kernels.numba.cell import (
     MEAN_LINKAGE,
     SEPARATE,
     STUDENT,
+    THINNING,
     stream,
 )
 from nmar.kernels.numba.checks import block_fits, cells_fit, held_fits
+from nmar.kernels.numba.closed import closed_tile, parity_tile
 from nmar.kernels.numba.columns import Columns
 from nmar.kernels.numba.descend import NEAR, descend_line, empty_lines, flush
 from nmar.kernels.numba.lines import add_lines, add_moments, line_dots, line_moments
 from nmar.kernels.numba.math import expm1, log, sum_of, sum_of_logs
-from nmar.kernels.numba.thinned import thinned_parity_tile, thinned_tile
 from nmar.kernels.numba.tile import (
     ALONE,
     COUNT,
@@ -51,9 +52,8 @@ from nmar.kernels.numba.tile import (
     TILE,
     TM,
     S,
-    closed_tile,
-    parity_tile,
     prepare,
+    single_tile,
     truncation,
 )
 from nmar.kernels.spec import KNOWN, LOCATION, OPEN, PARITY
@@ -373,18 +373,9 @@ def _cross_tile(law, values, group, start, cells, q, t, used, basis, weights):
         weights[1, lane] *= basis[0, lane]
 
 
-@compiled
-def _thinned_tile(law, group, start, basis, work, bins, q, t):
-    """Closed bins of thinned counts."""
-    if law[0][KIND] == PARITY:
-        thinned_parity_tile(law, group, start, basis, work, q, t)
-    else:
-        thinned_tile(law, group, start, basis, work, bins, q, t)
-
-
 @cache
-def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callable[..., Any]:
-    """The E-step of a block, with or without thinning, for lines of these columns alone or (None) for any.
+def expect_loop(constants: Columns | None, leaves: int) -> Callable[..., Any]:
+    """The E-step of a block, for lines of these columns alone or (None) for any.
 
     What it leaves:
 
@@ -403,7 +394,7 @@ def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callab
         K, D1, D2, first, second, features, half, quarter, little, most, share, window = given if fixed else columns
         indptr, indices, values, group, offset, functions, weight, precision = lines
         (mp, ml, mf), (tp, tl, tf) = mine, theirs
-        flags, numbers, log_factorial, slopes, _, _, _, by_value, _, _ = law
+        flags, numbers, log_factorial, slopes, _, _, _, by_value, steps_of_bins, _ = law
         (pattern, first_out, second_out, squares), (q, used, cellwise, spread) = found, kept
         parts, totals, tile, line_space = room
         work, basis, plain, inner, ys, at, firsts, weights, underflow, shares, moved, bins, scatter = tile
@@ -445,12 +436,13 @@ def expect_loop(constants: Columns | None, leaves: int, thinned: bool) -> Callab
                 if flags[KIND] == KNOWN:
                     _known_tile(law, group, start, cells, basis, work)
                 elif flags[KIND] != OPEN:
-                    if thinned:
-                        _thinned_tile(law, group, start, basis, work, bins, q, held)
+                    if slopes.shape[1] == 1:
+                        single_tile(slopes, by_value, group, start, basis, work, q, held)
                     elif flags[KIND] == PARITY:
-                        parity_tile(slopes, by_value, group, start, basis, work, q, held)
+                        parity_tile(slopes, by_value, numbers[THINNING], group, start, basis, work, q, held)
                     else:
-                        closed_tile(log_factorial, slopes, by_value, group, start, basis, work, q, held)
+                        tables = numbers[THINNING], log_factorial, slopes, by_value, steps_of_bins
+                        closed_tile(tables, group, start, basis, work, bins, q, held)
                 elif not _open_tile(law, group, start, cells, basis, work, q, held, used):
                     return 0.0, 0.0, SHORT
                 if numbers[FREEDOM] > 0.0:

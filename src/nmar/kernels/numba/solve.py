@@ -10,7 +10,8 @@ from nmar.kernels.numba.base import entry, fast
 
 
 @entry
-def solve_lines(linear, quadratic, constant, prior_mean, prior_precision, free, mean, spread, log_det):
+def solve_lines(linear, quadratic, constant, prior, mean, spread, log_det):
+    prior_mean, prior_precision, free, scale = prior
     d = linear.shape[1]
     root_half = 1.0 / math.sqrt(2.0)
     which = np.flatnonzero(free)
@@ -19,6 +20,7 @@ def solve_lines(linear, quadratic, constant, prior_mean, prior_precision, free, 
     right, half = np.empty(m), np.empty(m)
     for i in range(linear.shape[0]):
         at, own = 0, i if prior_mean.shape[0] > 1 else 0
+        times = scale[i] if scale.shape[0] > 0 else 1.0
         for a in range(d):
             for b in range(a, d):
                 value = np.float64(quadratic[i, at])
@@ -26,11 +28,11 @@ def solve_lines(linear, quadratic, constant, prior_mean, prior_precision, free, 
                 full[b, a] = full[a, b]
                 at += 1
         for a in range(m):
-            right[a] = linear[i, which[a]] + prior_precision[which[a]] * prior_mean[own, which[a]]
+            right[a] = linear[i, which[a]] + times * prior_precision[which[a]] * prior_mean[own, which[a]]
             for b in range(d):
                 if not free[b]:
                     right[a] -= full[which[a], b] * constant[b]
-        log_det[i] = -_cholesky(full, which, prior_precision, lower)
+        log_det[i] = -_cholesky(full, which, prior_precision, times, lower)
         _invert_lower(lower, inverse)
         for a in range(m):  # Cov = L^{-T} L^{-1}
             half[a] = 0.0
@@ -55,7 +57,7 @@ def solve_lines(linear, quadratic, constant, prior_mean, prior_precision, free, 
 
 
 @fast
-def _cholesky(full, which, prior_precision, lower):
+def _cholesky(full, which, prior_precision, times, lower):
     """Lower factor of the free block plus the prior; returns the log determinant of the product."""
     m = which.shape[0]
     log_det = 0.0
@@ -63,7 +65,7 @@ def _cholesky(full, which, prior_precision, lower):
         for b in range(a + 1):
             value = full[which[a], which[b]]
             if a == b:
-                value += prior_precision[which[a]]
+                value += times * prior_precision[which[a]]
             for c in range(b):
                 value -= lower[a, c] * lower[b, c]
             if a == b:

@@ -30,7 +30,7 @@ class Tile(NamedTuple):
     underflow: Array  # log s, where it is needed
     shares: Array  # E[n] over the inner product, in the storage type
     moved: Array  # weights with which lines are added, in the storage type
-    bins: Array  # of thinned counts (thinned.py)
+    bins: Array  # of closed bins (closed.py)
     noise: Array  # E[ω] of the tail, and its products with residuals
 
 
@@ -55,7 +55,7 @@ class Workspace(NamedTuple):
 
 
 def tile_workspace(basis: int, dtype: Any, bins: int = 0) -> Tile:
-    """Workspace for a tile of cells of a family with ``basis`` statistics, and of thinned counts with so many bins."""
+    """Workspace for a tile of cells of a family with ``basis`` statistics, and of counts with so many closed bins."""
     work, statistics = np.zeros((WORK, TILE)), np.zeros((basis, TILE))
     plain, inner, ys, at = np.ones(TILE), np.ones(TILE), np.ones(TILE), np.zeros(TILE, np.int64)
     firsts, weights, underflow = np.zeros((2, TILE)), np.zeros((2, TILE)), np.zeros(TILE)

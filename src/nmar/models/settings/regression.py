@@ -11,7 +11,8 @@ from nmar.arrays import Array
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
 from nmar.models.arguments import check_choice, check_lines, listed, one_for_every_id
-from nmar.models.bilinear import Bilinear, Coordinates
+from nmar.models.bilinear import Bilinear
+from nmar.models.coordinates import Coordinates
 from nmar.models.protocol import DataModel
 from nmar.models.settings.leveled import Leveled
 

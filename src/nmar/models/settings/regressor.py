@@ -9,7 +9,7 @@ import numpy as np
 
 from nmar.data.axis import Axis
 from nmar.data.cells import Cells
-from nmar.models.arguments import check_lines
+from nmar.models.arguments import check_choice, check_lines
 from nmar.models.protocol import DataModel
 from nmar.models.regressor import Learner
 
@@ -32,7 +32,7 @@ class Regressor:
 
     Notes
     -----
-    Models and checkpoints with an estimator are written by skops, without pickle (``pip install 'nmar[estimators]'``);
+    Models and checkpoints with an estimator are written by skops, without pickle (``pip install skops``);
     see ``trusted`` of :func:`nmar.load`.
 
     Examples
@@ -48,6 +48,7 @@ class Regressor:
     family: str = "gaussian"
 
     def __post_init__(self) -> None:
+        check_choice("family", self.family, ("gaussian",))
         if not (hasattr(self.estimator, "fit") and hasattr(self.estimator, "predict")):
             raise ValueError(f"estimator={self.estimator!r} has no fit and predict; give a scikit-learn regressor")
         if self.row_features is None and self.col_features is None:

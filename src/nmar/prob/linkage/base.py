@@ -21,6 +21,7 @@ from nmar.prob.statistics import Statistics
 __all__ = ["Bins", "Linkage", "check_thinning", "check_width", "extend", "is_finite_number", "mean_count"]
 
 Bins = Literal["tail", "parity", "open"]
+MOST_THINNING = 1e3  # events for each recorded one: tables of counts grow with it
 TINY_RATE = 1e-300  # stands for a rate of zero, where every mean has its limit
 
 
@@ -248,8 +249,8 @@ def check_table(name: str, table: tuple[float, ...] | None, first: float, levels
 
 
 def check_thinning(thinning: float) -> None:
-    if not (is_finite_number(thinning) and thinning >= 1.0):
-        raise ValueError(f"thinning is {thinning!r}; give a number of at least 1")
+    if not (is_finite_number(thinning) and 1.0 <= thinning <= MOST_THINNING):
+        raise ValueError(f"thinning is {thinning!r}; give a number from 1 to {MOST_THINNING:g}")
 
 
 def is_finite_number(value: object) -> bool:

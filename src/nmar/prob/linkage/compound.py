@@ -19,16 +19,8 @@ class Compound(Linkage):
     ----------
     mean : {None, "shift", "scale"}, default=None
         Table of the mean that is learned beside that of the spread, for the Gaussian: a shift, a factor, or none.
-    levels : int
-        Number of entries of a table of the mean, which is constant beyond.
-    learn : bool or None, default=None
-        Whether the table of the spread is learned. None: unless it was given by numbers.
-    shift, scale : tuple of float or None
-        Tables of the mean to start from, in units of the values and as factors. None: no effect.
-    shift_width, scale_width : float
-        Prior standard deviation of a step of these tables. None: for a shift, that of the values.
-    thinning : float, default=1.0
-        Number of events for each recorded one. 1 is the paper's model.
+    levels, learn, shift, scale, shift_width, scale_width, thinning : int, bool, tuple and float
+        As for :class:`nmar.Linear`.
 
     Examples
     --------

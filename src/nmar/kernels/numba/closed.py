@@ -1,10 +1,10 @@
-"""Compiled: the posterior of thinned counts of a tile of cells with closed bins (theory.md, Thinned counts).
+"""Compiled: q(n) of a tile of cells with closed bins (theory.md, Count posterior; Thinned counts).
 
-A count e weighs g^e (s^e − (s−1)^e)/e!. The weight of a bin of several counts is that of its first one times a
-polynomial in g, and E[e] needs the polynomial's derivative: both by Horner's rule. Where that could overflow the bin is
-summed from its largest weight, one lane at a time. Coefficients of all bins lie behind each other (:func:`steps_of`),
-the highest powers first, in runs of ``RUN`` that begin with zeros. No logarithm of a sum is taken: the sum multiplies
-the exponential of the rest. Rows of ``work`` and lanes are those of tile.py.
+A count e weighs g^e (s^e − (s−1)^e)/e!, which is g^e/e! without thinning. The weight of a bin of several counts is that
+of its first one times a polynomial in g, and E[e] needs the polynomial's derivative: both by Horner's rule. Where that
+could overflow the bin is summed from its largest weight, one lane at a time. Coefficients of all bins lie behind each
+other (:func:`steps_of`), the highest powers first, in runs of ``RUN`` that begin with zeros. No logarithm of a sum is
+taken: the sum multiplies the exponential of the rest. Rows of ``work`` and lanes are those of tile.py.
 """
 
 from __future__ import annotations
@@ -18,20 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmar.kernels.numba.base import compiled, vectorised
-from nmar.kernels.numba.cell import THINNING
 from nmar.kernels.numba.math import exp, expm1, log
 from nmar.kernels.numba.tile import (
     COUNT,
     FACTOR,
     LAST,
     LEAST,
-    LOG_2,
     LOG_LEAST,
     LOG_S,
     LOG_Z,
     LT,
-    NEGLIGIBLE,
-    NOTHING,
     OWN,
     TERM,
     TILE,
@@ -43,6 +39,10 @@ from nmar.kernels.numba.tile import (
 )
 
 Array = NDArray[Any]
+
+LOG_2 = math.log(2.0)
+NEGLIGIBLE = -45.0  # log of a relative weight far below double precision
+NOTHING = -1e300
 
 REST, FIRST, SUM, COUNTS = range(4)  # of ``bins`` (4, B, lanes): largest f from a bin on; log weight of the count that
 # a sum begins at; sum of the bin's weights over it; the same sum with every weight times its count
@@ -275,12 +275,15 @@ def _matters(work, bins, b, low, log_low, ratio):
 
 
 @vectorised
-def _complete_single(q, t, b, work, count, log_factorial):
-    """f of a bin of one count and its log weight, and the largest term so far."""
-    for lane in range(TILE):
-        term = q[t, b, lane] + (count * work[LOG_S, lane] - log_factorial)
-        q[t, b, lane] = term
-        work[TOP, lane] = max(work[TOP, lane], term)
+def _complete_singles(q, t, b, end, work, count, log_factorial):
+    """f of bins of one count and their log weights, and the largest term so far; ``count`` is the first bin's."""
+    for each in range(b, end):
+        e = count + (each - b)
+        constant = -log_factorial[e]
+        for lane in range(TILE):
+            term = q[t, each, lane] + (e * work[LOG_S, lane] + constant)
+            q[t, each, lane] = term
+            work[TOP, lane] = max(work[TOP, lane], term)
 
 
 @vectorised
@@ -293,13 +296,15 @@ def _complete_wide(q, t, b, work, first):
 
 
 @vectorised
-def _take_single(q, t, b, work, count):
-    """A term over the largest one, added to the total and to the mean count."""
-    for lane in range(TILE):
-        e = exp(q[t, b, lane] - work[TOP, lane])
-        q[t, b, lane] = e
-        work[TOTAL, lane] += e
-        work[COUNT, lane] += e * count
+def _take_singles(q, t, b, end, work, count):
+    """Terms over the largest one, added to the total and to the mean count."""
+    for each in range(b, end):
+        n = 1.0 * (count + (each - b))
+        for lane in range(TILE):
+            e = exp(q[t, each, lane] - work[TOP, lane])
+            q[t, each, lane] = e
+            work[TOTAL, lane] += e
+            work[COUNT, lane] += e * n
 
 
 @vectorised
@@ -317,12 +322,23 @@ def _normalise(q, t, work, bins, starts, used):
     """Terms of the bins used to probabilities; log Z and the mean count."""
     for lane in range(TILE):
         work[TOTAL, lane], work[COUNT, lane] = 0.0, 0.0
-    for b in range(used):
-        if starts[b + 1] == starts[b] + 1:
-            _take_single(q, t, b, work, 1.0 * starts[b])
+    b = 0
+    while b < used:
+        end = _singles(starts, b, used)
+        if end > b:
+            _take_singles(q, t, b, end, work, starts[b])
         else:
             _take_wide(q, t, b, work, bins[SUM, b], bins[COUNTS, b])
+        b = max(end, b + 1)
     _divide(q, t, work, used)
+
+
+@compiled
+def _singles(starts, b, most):
+    """The first bin from b on that has several counts, or ``most``."""
+    while b < most and starts[b + 1] == starts[b] + 1:
+        b += 1
+    return b
 
 
 @vectorised
@@ -351,9 +367,9 @@ def _begin_tops(work):
 
 
 @compiled
-def thinned_tile(law, group, start, basis, work, bins, q, t):
+def closed_tile(tables, group, start, basis, work, bins, q, t):
     """q, log Z and the mean count (COUNT) of a tile; bins are visited until no later count can matter in any lane."""
-    numbers, log_factorial, slopes, by_value, steps = law[1], law[2], law[3], law[7], law[8]
+    thinning, log_factorial, slopes, by_value, steps = tables
     starts, size, used = steps[0], slopes.shape[1], 0
     _densities(q, t, slopes, basis)
     if by_value.shape[0] > 0:
@@ -363,30 +379,29 @@ def thinned_tile(law, group, start, basis, work, bins, q, t):
     most = _begin_tops(work)
     while used < size:
         low = starts[used]
-        if used % CHECK == 0 and used > 0:
-            ratio = math.exp(log_factorial[low] - log_factorial[low + 1])
-            if not _matters(work, bins, used, 1.0 * low, log_factorial[low], ratio):
-                break
-        single = starts[used + 1] == low + 1
-        if used == size - 1:
-            _tail(bins, used, work, log_factorial, steps, numbers[THINNING])
-        elif not single:
-            _wide_bin(bins, used, work, most, log_factorial, steps, numbers[THINNING])
-        if single:
-            _complete_single(q, t, used, work, 1.0 * low, log_factorial[low])
+        checked = used % CHECK == 0 and used > 0
+        if checked and not _matters(work, bins, used, 1.0 * low, log_factorial[low], steps[3][low]):
+            break
+        end = _singles(starts, used, min(size, used + CHECK - used % CHECK))
+        if end > used:
+            _complete_singles(q, t, used, end, work, low, log_factorial)
         else:
+            if used == size - 1:
+                _tail(bins, used, work, log_factorial, steps, thinning)
+            else:
+                _wide_bin(bins, used, work, most, log_factorial, steps, thinning)
             _complete_wide(q, t, used, work, bins[FIRST, used])
-        used += 1
+        used = max(end, used + 1)
     _normalise(q, t, work, bins, starts, used)
 
 
 @compiled
-def thinned_parity_tile(law, group, start, basis, work, q, t):
-    """q, log Z and the mean count of counts that matter by their parity alone: see tile.parity_tile."""
-    both_densities(q, t, law[3], basis)
+def parity_tile(slopes, by_value, thinning, group, start, basis, work, q, t):
+    """q, log Z and the mean count of counts that matter by their parity alone."""
+    both_densities(q, t, slopes, basis)
     for b in range(2):
-        add_by_value(q, t, b, law[7], group, start, basis)
-    _parities(q, t, work, law[1][THINNING])
+        add_by_value(q, t, b, by_value, group, start, basis)
+    _parities(q, t, work, thinning)
 
 
 @vectorised
@@ -404,12 +419,12 @@ def _parities(q, t, work, thinning):
         g, apart, less = max(work[S, lane], LEAST), q[t, 1, lane] - q[t, 0, lane], work[TERM, lane]
         odd, even = (less, 1.0) if apart > 0.0 else (1.0, less)  # densities over the larger of the two
         h, above = (thinning - 0.5) * g, -expm1(-g)
-        minus = -expm1(-2.0 * h)
+        minus = above if thinning == 1.0 else -expm1(-2.0 * h)
         plus = 2.0 - minus
         total = odd * plus + even * minus
-        inverse = 1.0 / total
-        work[COUNT, lane] = 0.5 * g * (2.0 - above) / above + h * inverse * (odd * minus + even * plus)
+        inverse = 1.0 / (above * total)
+        work[COUNT, lane] = inverse * (0.5 * g * (2.0 - above) * total + h * above * (odd * minus + even * plus))
         work[LOG_Z, lane] = work[OWN, lane] + max(q[t, 0, lane], q[t, 1, lane]) + (thinning * g - LOG_2)
         work[FACTOR, lane] = above * total
-        q[t, 0, lane] = odd * plus * inverse
-        q[t, 1, lane] = even * minus * inverse
+        q[t, 0, lane] = odd * plus * above * inverse
+        q[t, 1, lane] = even * minus * above * inverse
