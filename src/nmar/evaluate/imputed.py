@@ -103,8 +103,6 @@ class Imputations:
         Examples
         --------
         >>> import numpy as np
-    from numpy.typing import ArrayLike
-    from scipy.stats import t as student
         >>> import nmar
         >>> cells, _ = nmar.simulate(shape=(40, 5), data=nmar.Effects("both"), density=0.7, seed=0)
         >>> model = nmar.CCPF(nmar.Effects("both"), "ignorable", factors=2, random_state=0).fit(cells)
