@@ -120,7 +120,7 @@ class DataModel(ABC):
     family: ClassVar[str] = "gaussian"  # of the values given their natural parameter
     allocates: ClassVar[bool] = False  # E[θ] is the logarithm of an inner product (Poisson factorization)
     keeps_moments: ClassVar[bool] = False  # ``learn`` needs the six Gaussian n-vectors, not just residuals
-    centers: ClassVar[bool] = True  # Gaussian values are centred before fitting; they are scaled in any case
+    center: float | None = None  # what Gaussian values are centred at before fitting; None: their mean
     has_values: ClassVar[bool] = True  # False: the pattern alone is modelled
     cellwise: ClassVar[bool] = False  # moments come cell by cell (regressors), not line by line
 
