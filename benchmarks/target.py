@@ -79,7 +79,7 @@ def candidates(covariates: bool, pattern: bool) -> dict[str, Candidate]:
     for name, law in patterns(pattern).items():
         for center in CENTERS:
             more = {**known, "center": center}
-            for data in (Effects("both", **more), Factorization(2, **more), Factorization(5, **more)):
+            for data in (Effects("both", **more), Factorization(2, **more)):
                 found[f"{data.describe()}, ignorable{name}"] = data, "ignorable", law
                 for s in (4, 16):
                     found[f"{data.describe()}, shift, s = {s}{name}"] = data, Free(thinning=s, mean="shift"), law
