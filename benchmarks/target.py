@@ -89,8 +89,8 @@ def candidates(covariates: bool, pattern: bool) -> dict[str, Candidate]:
 def fit(chosen: Candidate, cells: Cells, seed: int, target: str = "all", **more: object) -> CCPF:
     """One fit."""
     data, linkage, pattern = chosen
-    settings = {"noise": "constant", "starts": "auto", "random_state": seed, "target": target}
-    return CCPF(data, linkage, pattern=pattern, n_jobs=1, **settings).fit(cells, **more)
+    settings = {"noise": "constant", "random_state": seed, "target": target, "n_jobs": 1}
+    return CCPF(data, linkage, pattern=pattern, **settings).fit(cells, **more)
 
 
 def observed_likelihood(train: Cells, pattern: Pattern, seed: int) -> np.ndarray:
@@ -141,7 +141,7 @@ def selected(predicted: dict[str, np.ndarray], values: np.ndarray, weights: np.n
     return found
 
 
-def ridge(cells: Cells, rank: int, penalty: float, seed: int, sweeps: int = 20) -> np.ndarray:
+def ridge(cells: Cells, rank: int, penalty: float, seed: int, sweeps: int = 10) -> np.ndarray:
     """Factorization by alternating ridge regressions of the ratings themselves, which shrinks predictions to 0."""
     rng = np.random.default_rng(seed)
     sides = [rng.normal(0.0, 0.1, (n, rank)) + rank**-0.5 for n in cells.shape]
