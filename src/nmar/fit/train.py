@@ -22,7 +22,7 @@ from nmar.fit.job import Job, Watch, check_cells, fixed_seed, hidden_cells
 from nmar.fit.loop.callbacks import Control
 from nmar.fit.loop.run import Progress, Trace
 from nmar.fit.mechanism import with_mechanism
-from nmar.fit.members import fit_members
+from nmar.fit.members import other_members, with_members
 from nmar.fit.notice import ratings_taken_for_numbers
 from nmar.fit.options import Options
 from nmar.fit.outofcore import check_memory, check_settings, verify
@@ -114,8 +114,10 @@ def train(
         verify(cells, executor)
         job = Job(options, cells, valid, away, choose(options.backend), executor, watch, control, keep, pattern=pattern)
         job = _prepared(job)
-        found = fit_members(job, _run) if isinstance(options.data, PatternOnly) else _run(job)
-        return uninterrupted(replace(found, choices=choices or found.choices))
+        others = other_members(job, _run)
+        start = _two_stage(job) if options.linkage == "two-stage" else _start(job)
+        found = finish(start.job, start.law, start.observed, start.progress, start.how)
+        return uninterrupted(replace(with_members(found, others), choices=choices or start.choices))
 
 
 def _coupled_to_something(cells: Cells, options: Options) -> Options:
@@ -141,9 +143,9 @@ def _prepared(job: Job) -> Job:
 
 
 def _run(job: Job) -> Fitted:
-    """The main run, from its start to the posterior it leaves."""
-    start = _two_stage(job) if job.options.linkage == "two-stage" else _start(job)
-    return replace(finish(start.job, start.law, start.observed, start.progress, start.how), choices=start.choices)
+    """A fit without what goes before it, from its start to the posterior it leaves."""
+    start = _start(job)
+    return finish(start.job, start.law, start.observed, start.progress, start.how)
 
 
 def _start(job: Job) -> Start:
@@ -239,7 +241,8 @@ def _pattern_first(job: Job) -> Posterior:
     options = replace(job.options, data=PatternOnly(), solver="batch", noise=None, tail=None, mechanism="none", **plain)
     alone = replace(job, options=options, valid=None, watch=None, keep=_stage(job, "pattern"))
     with preliminary():
-        return uninterrupted(fit_members(alone, _run)).posterior
+        others = other_members(alone, _run)
+        return uninterrupted(with_members(_run(alone), others)).posterior
 
 
 def _for_all_cells(job: Job) -> Job:

@@ -21,21 +21,11 @@ WIDTH = 0.5  # of the steps of simulated cut points, in standard deviations of t
 
 @dataclass(frozen=True)
 class LevelSettings:
-    """Which levels there are, and how many styles of using them.
+    """Which levels there are, and how many styles of using them."""
 
-    Attributes
-    ----------
-    levels : sequence of numbers or None
-        All levels in order; None: those that are found.
-    styles : int
-        Number of sets of cut points.
-    by : "rows" or "cols"
-        Which lines have styles.
-    """
-
-    levels: Any = None
-    styles: int = 1
-    by: Literal["rows", "cols"] = "rows"
+    levels: Any = None  # all levels in order; None: those that are found
+    styles: int = 1  # number of sets of cut points
+    by: Literal["rows", "cols"] = "rows"  # which lines have styles
 
     @property
     def axis(self) -> int:
