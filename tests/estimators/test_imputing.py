@@ -390,3 +390,36 @@ def test_a_tipping_table_shifts_each_group_by_itself(wide):
     assert pooled.estimate > by_hand.estimate
     with pytest.raises(ValueError, match="groups has 1 groups; give two"):
         completed.tipping_table(difference, [0.0], {"first": people})
+
+
+def test_a_conclusion_moves_with_the_slope_and_tips():
+    rng = np.random.default_rng(0)
+    full = rng.normal(size=(80, 1)) + rng.normal(size=(1, 8)) + 0.5 * rng.normal(size=(80, 8))
+    seen = rng.random(full.shape) < 1.0 / (1.0 + np.exp(-1.0 - full))
+    cells = nmar.Cells.from_dense(np.where(seen, full, np.nan))
+    model = nmar.CCPF(nmar.Effects("both"), mechanism="value", factors=2, random_state=0, max_iter=20).fit(cells)
+
+    def mean(table):
+        return table.to_numpy().mean(), 1e-4
+
+    found = model.mechanism_sensitivity([0.0, 0.5, 1.5], mean, n=4)
+    assert (np.diff(found.estimate) < 0.0).all()  # missing values are lower, the more values decide
+    fixed = nmar.CCPF(nmar.Effects("both"), mechanism=nmar.ByValue(0.5), factors=2, random_state=0, max_iter=20).fit(
+        cells
+    )
+    assert found.estimate[1] == pytest.approx(fixed.impute(4, 0).pool(mean).estimate)
+    middle = found.estimate[:2].mean()
+    tips = found.tipping_point(float(middle))
+    assert 0.0 < tips < 0.5
+    assert list(found.frame().columns) == ["slope", "estimate", "low", "high"]
+    assert found.text().startswith("Slope Γ of P(observed | value)") and "fixed" in found.text()
+    assert nmar.plot.sensitivity(found).get_xlabel().startswith("slope Γ")
+    with pytest.raises(ValueError, match="slope="):
+        model.mechanism_sensitivity([np.nan], mean)
+
+
+def test_slopes_cannot_be_tried_without_cells(tmp_path):
+    cells, _ = nmar.simulate(shape=(30, 6), data=nmar.Effects("both"), density=0.6, seed=0)
+    nmar.CCPF(nmar.Effects("both"), factors=2, random_state=0, max_iter=3).fit(cells).save(tmp_path / "m.nmar")
+    with pytest.raises(ValueError, match="training cells"):
+        nmar.load(tmp_path / "m.nmar").mechanism_sensitivity([0.0], lambda table: 0.0)

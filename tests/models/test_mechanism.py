@@ -9,7 +9,10 @@ from scipy.integrate import quad
 import nmar
 from nmar.kernels.choose import choose
 from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, Lines
-from nmar.models.mechanism import Detection, Exposed, Mechanism, learned_effects, unseen_sums
+from nmar.models.exposed import Exposed, learned_effects, unseen_sums
+from nmar.models.mechanism import Detection, Mechanism
+from nmar.prob import detection
+from nmar.prob.factor import pack, unpack
 
 QUICK = {"factors": 2, "max_iter": 30, "random_state": 0}
 
@@ -25,7 +28,7 @@ def lines_of(observed, y):
 def packed(mean, spread):
     """First features, and second ones whose inner products are E[μ²] for lines without uncertainty on one side."""
     second = np.einsum("nk,nl->nkl", mean, mean) + spread[:, None, None] * np.eye(mean.shape[1])
-    return mean, second.reshape(len(mean), -1)
+    return mean, pack(second)
 
 
 def block(seed=0, rows=4, cols=5, width=2):
@@ -48,9 +51,8 @@ def log_missing(given, mechanism, i, j):
     base = mechanism.intercept + given.lines.mean[i] + given.their_effect[j]
 
     def at(y):
-        return np.exp(-0.5 * (y - m) ** 2 / variance - np.exp(base + mechanism.slope * y)) / np.sqrt(
-            2 * np.pi * variance
-        )
+        away = detection.log_missing(np.exp(base + mechanism.slope * y), mechanism.over)
+        return np.exp(-0.5 * (y - m) ** 2 / variance + away) / np.sqrt(2 * np.pi * variance)
 
     return np.log(quad(at, m - 12 * variance**0.5, m + 12 * variance**0.5, epsabs=1e-13, limit=300, points=[m])[0])
 
@@ -62,15 +64,15 @@ def whole(given, mechanism, observed, missing, y):
         total += log_missing(given, mechanism, i, j)
     for i, j in zip(*np.nonzero(observed), strict=True):
         rate = np.exp(mechanism.intercept + given.lines.mean[i] + given.their_effect[j] + mechanism.slope * y[i, j])
-        total += np.log(-np.expm1(-rate))
+        total += np.log(-np.expm1(detection.log_missing(rate, mechanism.over)))
     return total
 
 
 @pytest.mark.parametrize("backend", ["numba", "reference"])
-@pytest.mark.parametrize("slope", [0.0, 0.7, -0.4])
-def test_missing_cells_pull_lines_along_their_likelihood(backend, slope):
+@pytest.mark.parametrize(("slope", "over"), [(0.0, 0.0), (0.7, 0.0), (-0.4, 0.0), (0.7, 0.8), (0.0, 1.0)])
+def test_missing_cells_pull_lines_along_their_likelihood(backend, slope, over):
     given, _, missing, _ = block()
-    mechanism, step = Mechanism(-0.2, slope), 1e-5
+    mechanism, step = Mechanism(-0.2, slope, over=over), 1e-5
     found = unseen_sums(given, mechanism, choose(backend))
 
     def of_line(i, first):
@@ -78,7 +80,7 @@ def test_missing_cells_pull_lines_along_their_likelihood(backend, slope):
         moved[i] = first
         shifted = np.einsum("k,l->kl", first, first) - np.einsum("k,l->kl", given.first[i], given.first[i])
         second = given.second.copy()
-        second[i] += shifted.ravel()
+        second[i] += pack(shifted)
         there = given._replace(first=moved, second=second)
         return sum(log_missing(there, mechanism, i, j) for j in np.flatnonzero(missing[i]))
 
@@ -86,7 +88,7 @@ def test_missing_cells_pull_lines_along_their_likelihood(backend, slope):
     assert found.log_z == pytest.approx(sum(map(sum, exact)), abs=1e-5)
     width = given.first.shape[1]
     for i in range(4):
-        weights = found.quadratic[i].reshape(width, width)
+        weights = unpack(found.quadratic[i], width)
         gradient = found.linear[i] - weights @ given.first[i]
         for k in range(width):
             along = np.eye(width)[k] * step
@@ -99,9 +101,10 @@ def test_missing_cells_pull_lines_along_their_likelihood(backend, slope):
 
 @pytest.mark.parametrize("backend", ["numba", "reference"])
 @pytest.mark.parametrize("slope", [0.0, 0.7])
-def test_effects_and_slope_climb_the_likelihood(backend, slope):
+@pytest.mark.parametrize("over", [0.0, 0.8])
+def test_effects_slope_and_shape_climb_the_likelihood(backend, slope, over):
     given, observed, missing, y = block(1)
-    mechanism, step = Mechanism(-0.2, slope, spreads=(1e9, 1e9)), 1e-4
+    mechanism, step = Mechanism(-0.2, slope, spreads=(1e9, 1e9), over=over), 1e-4
     found = learned_effects(given, mechanism, choose(backend))
 
     def at(**change):
@@ -126,9 +129,12 @@ def test_effects_and_slope_climb_the_likelihood(backend, slope):
     over_a = (on_held(intercept=-0.2 + step) - on_held(intercept=-0.2 - step)) / (2 * step)
     over_slope = (on_held(slope=slope + step) - on_held(slope=slope - step)) / (2 * step)
     np.testing.assert_allclose(still[:2], [over_a, over_slope], rtol=1e-3, atol=1e-4)
+    least = max(over - step, 0.0)
+    by_shape = (on_held(over=over + step) - on_held(over=least)) / (over + step - least)
+    assert still[2] == pytest.approx(by_shape, rel=2e-3)
 
 
-def table(slope, seed, shape=(80, 40), density=0.5, shift=0.0, scale=1.0):
+def table(slope, seed, shape=(80, 40), density=0.5, shift=0.0, scale=1.0, over=0.0):
     """A table of two factors whose values decide, by ``slope`` per standard deviation of all values, and the truth."""
     rng = np.random.default_rng(seed)
     mu = rng.normal(size=(shape[0], 2)) @ rng.normal(size=(2, shape[1])) / 1.4 + 0.7 * rng.normal(size=(shape[0], 1))
@@ -139,7 +145,7 @@ def table(slope, seed, shape=(80, 40), density=0.5, shift=0.0, scale=1.0):
     chance = rng.random(shape)
     for _ in range(60):
         middle = 0.5 * (low + high)
-        seen = chance < -np.expm1(-np.exp(middle + effects + slope * y))
+        seen = chance < -np.expm1(detection.log_missing(np.exp(middle + effects + slope * y), over))
         low, high = (low, middle) if seen.mean() > density else (middle, high)
     y = shift + scale * y
     row, col = np.nonzero(seen)
@@ -172,6 +178,24 @@ def test_values_that_decide_are_recovered(model):
         return
     # Γ is per standard deviation of the observed values, which are fewer at the low end
     assert fitted.posterior_.state.shared.mechanism.slope == pytest.approx(y[seen].std(), rel=0.15)
+
+
+@pytest.mark.parametrize("over", [0.0, 1.0])
+def test_the_shape_of_the_curve_is_recovered_where_lines_are_known(over):
+    rng = np.random.default_rng(3)
+    first, second = packed(rng.normal(size=(300, 2)), np.zeros(300))
+    their_first, their_second = packed(rng.normal(size=(100, 2)), np.zeros(100))
+    y = first @ their_first.T + 0.5 * rng.normal(size=(300, 100))
+    rate = np.exp(0.3 + 1.2 * y)  # fitted effects of lines would draw it towards 0
+    seen = rng.random(y.shape) < -np.expm1(detection.log_missing(rate, over))
+    found = Mechanism(0.0)
+    given = Exposed(0, lines_of(seen, y), None, first, second, np.full(300, 4.0), found.first_lines(0, 300),
+                    their_first, their_second, np.ones(100), np.zeros(100))  # fmt: skip
+    for _ in range(60):
+        made = learned_effects(given, found, choose("numba"))
+        found, given = found.learned(0, made.lines, made.sums), given._replace(lines=made.lines)
+    assert found.over == pytest.approx(over, abs=0.15)
+    assert abs(found.slope - 1.2) < 3.0 * found.error < 0.2
 
 
 def test_masks_at_random_have_no_slope():
@@ -236,7 +260,8 @@ def test_what_is_given_adds_up():
     mechanism, sides = model.posterior_.state.shared.mechanism, model.posterior_.state.sides
     rate = mechanism.intercept + sides[0].detection.mean[i] + sides[1].detection.mean[j]
     units = model.posterior_.units
-    seen_given_y = -np.expm1(-np.exp(rate + mechanism.slope * units.to_model(cells.values.copy())))
+    by_value = np.exp(rate + mechanism.slope * units.to_model(cells.values.copy()))
+    seen_given_y = -np.expm1(detection.log_missing(by_value, mechanism.over))
     np.testing.assert_allclose(
         given_seen, of_any + np.log(seen_given_y) - np.log(model.observed_probability(i, j)), atol=1e-6
     )

@@ -130,7 +130,7 @@ class CCPF(CallbackSupport, Learning, Learned, Predicting, Imputing, Ranking):
     hidden_cells_ : tuple of Cells
         Cells that were neither observed nor missing in the fit.
     mechanism_ : LearnedMechanism
-        Why values are missing: ``kind``, ``taste`` and ``value`` (slopes for a standard deviation of the observed
+        Why values are missing: ``kind``, ``taste`` and ``value`` (slopes for a spread of the observed
         values) with ``taste_sd`` and ``value_sd``, and ``curve(y)``, P(observed | y) with a band.
     row_noise_, col_noise_ : NoiseLevels
         How far the values of each row and column scatter: ``ids``, ``level``, ``sd``, ``noisiest(n)``.

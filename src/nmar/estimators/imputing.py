@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from nmar.data.split import refuse_overlap, without
 from nmar.estimators.asking import Asking, Target, Unknown
 from nmar.evaluate.imputed import Imputations, Statistic
 from nmar.evaluate.imputer import Imputer
-from nmar.evaluate.sensitivity import BendSensitivity, Sensitivity, Unit, at_bends, delta_adjusted
+from nmar.evaluate.sensitivity import BendSensitivity, Sensitivity, Unit, at_bends, at_slopes, delta_adjusted
 from nmar.fit.problem import whole_seed
 from nmar.models.arguments import check_choice, check_count
+from nmar.models.mechanism import ByValue
 from nmar.prob.linkage import Linkage
 
 
@@ -154,6 +156,81 @@ class Imputing(Asking):
         """
         check_choice("unit", unit, ("sd", "value"))
         return delta_adjusted(self.impute(n, seed, rows=rows), delta, statistic, unit, df, level)
+
+    def mechanism_sensitivity(
+        self,
+        slope: ArrayLike,
+        statistic: Statistic,
+        n: int = 20,
+        seed: Any = 0,
+        *,
+        rows: ArrayLike | None = None,
+        df: float | None = None,
+        level: float = 0.95,
+    ) -> Sensitivity:
+        """How a statistic moves with how strongly values decide whether they are seen.
+
+        The model is fitted again with each slope of P(observed | value) fixed (:class:`nmar.ByValue`), and completed
+        tables are pooled. The slope at which a conclusion changes is its tipping point; whether it is plausible is
+        seen against the slope that the data support (``mechanism_``) and what is known of the instrument.
+
+        Parameters
+        ----------
+        slope : array-like
+            Slopes Γ, usually with 0 among them: by how much the log rate of being seen rises with a value, for each
+            spread of the observed values.
+        statistic : callable
+            As in :meth:`sensitivity`.
+        n : int, default=20
+            As in :meth:`impute`.
+        seed : int, Generator or None, default=0
+            As in :meth:`impute`; every slope has the same.
+        rows : array-like or None, default=None
+            As in :meth:`impute`.
+        df : float or None, default=None
+            As in :func:`nmar.pool`.
+        level : float, default=0.95
+            As in :func:`nmar.pool`.
+
+        Returns
+        -------
+        Sensitivity
+            The statistic at each slope, with ``frame()``, ``tipping_point(value)`` and ``text()``.
+            :func:`nmar.plot.sensitivity` draws it.
+
+        Examples
+        --------
+        >>> import nmar
+        >>> cells, _ = nmar.simulate(shape=(30, 6), data=nmar.Effects("both"), density=0.6, seed=0)
+        >>> model = nmar.CCPF(nmar.Effects("both"), mechanism="value", factors=2, random_state=0).fit(cells)
+        >>> found = model.mechanism_sensitivity([0.0, 1.0], lambda table: table[0].mean(), n=3)
+        >>> bool(found.estimate[1] < found.estimate[0])
+        True
+        """
+        if self._seen is None:
+            raise ValueError(
+                "mechanism_sensitivity fits again and needs the training cells, which a loaded model lacks"
+            )
+        seed, fit_seed, away = whole_seed(seed), whole_seed(self.random_state), self._all_hidden()
+        given = self.mechanism if isinstance(self.mechanism, ByValue) else ByValue()
+
+        def completed(value: float) -> Imputations:
+            mechanism = replace(given, slope=value)
+            changed = clone(self).set_params(
+                mechanism=mechanism, linkage="ignorable", control=False, random_state=fit_seed
+            )
+            return changed.fit(self._seen, hidden=away).impute(n, seed, rows=rows)
+
+        return at_slopes(slope, completed, statistic, df, level)
+
+    def _all_hidden(self) -> Cells | None:
+        """What was hidden from the fit, validation cells included."""
+        if not self._hidden:
+            return None
+        away = self._hidden[0]
+        for part in self._hidden[1:]:
+            away = away.concat(part, duplicates="last")
+        return away
 
     def linkage_sensitivity(self, bend: ArrayLike, cells: Any, *, unknown: Unknown = "error") -> BendSensitivity:
         """How held-out likelihood and predictions move with the linkage: the same fit at fixed bends.

@@ -1,8 +1,8 @@
-"""How conclusions move as what the data cannot tell is changed: missing values by a shift, the linkage by its bend."""
+"""How conclusions move with what data cannot tell: a shift of missing values, how values decide, the linkage's bend."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,18 +24,27 @@ if TYPE_CHECKING:
 __all__ = ["BendSensitivity", "Sensitivity", "Unit", "delta_adjusted"]
 
 Unit = Literal["sd", "value"]
+UNITS = {  # what is changed, and in which units
+    "sd": ("shift of the missing values", "sd of the noise"),
+    "value": ("shift of the missing values", "units of the values"),
+    "slope": ("slope Γ of P(observed | value)", "for each spread of the observed values"),
+}
+FIXED_SLOPE = (
+    "Values are drawn given that they are missing, with the slope of the log rate of being seen fixed: 0 takes missing"
+    " values to be like observed ones; the data speak for one slope only under the assumed form of the curve."
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
-    """A statistic as imputed values are shifted; made by :meth:`nmar.CCPF.sensitivity`.
+    """A statistic as missing values are changed; by :meth:`nmar.CCPF.sensitivity` and ``mechanism_sensitivity``.
 
     Attributes
     ----------
     delta : ndarray
-        The shifts, in ``unit``.
-    unit : {"sd", "value"}
-        Standard deviations of a value's noise, or units of the values.
+        The shifts, in ``unit``, or the slopes.
+    unit : {"sd", "value", "slope"}
+        Standard deviations of a value's noise, or units of the values. "slope": ``delta`` is the slope of P(observed).
     step : float
         Length of one unit of ``delta`` in units of the values.
     estimate : ndarray of shape (shifts,) or (shifts, statistics)
@@ -45,7 +54,7 @@ class Sensitivity:
     level : float
         Level of the intervals.
     assumes : str
-        Assumptions at a shift of 0, in words.
+        Assumptions at a shift of 0, or of the fits, in words.
     """
 
     delta: Array
@@ -62,6 +71,8 @@ class Sensitivity:
         flat = self.estimate.reshape(len(self.delta), -1)
         names = ["estimate"] if flat.shape[1] == 1 else [f"estimate {k}" for k in range(flat.shape[1])]
         columns = {"delta": self.delta, "shift": self.delta * self.step}
+        if self.unit == "slope":
+            columns = {"slope": self.delta}
         columns |= {name: flat[:, k] for k, name in enumerate(names)}
         for end, values in (("low", self.low), ("high", self.high)):
             if values is not None:
@@ -70,7 +81,7 @@ class Sensitivity:
         return as_frame(columns, "frame()")
 
     def tipping_point(self, value: float = 0.0) -> float | None:
-        """The shift of least size at which an end of the interval (or else the estimate) passes ``value``.
+        """The shift (or slope) of least size at which an end of the interval (or else the estimate) passes ``value``.
 
         There ``value`` enters the interval or leaves it. None: no end passes it, and it lies inside or outside at all
         shifts that were tried (:meth:`text`). Linear between the shifts; for one statistic.
@@ -88,8 +99,9 @@ class Sensitivity:
 
     def text(self) -> str:
         """The result in words."""
-        names = {"sd": "standard deviations of the noise", "value": "units of the values"}
-        lines = [f"Shift of the missing values, in {names[self.unit]} (1 is {self.step:.3g}):"]
+        what, unit = UNITS[self.unit]
+        size = "" if self.unit == "slope" else f" (1 is {self.step:.3g})"
+        lines = [f"{what[0].upper()}{what[1:]}, {unit}{size}:"]
         flat = self.estimate.reshape(len(self.delta), -1)
         for k, delta in enumerate(self.delta):
             shown = ", ".join(f"{q:.4g}" for q in flat[k])
@@ -111,9 +123,28 @@ def delta_adjusted(
     if shifts.ndim != 1 or not len(shifts) or not np.all(np.isfinite(shifts)):
         raise ValueError(f"delta={delta!r}; give one or more finite shifts")
     step = completed.noise if unit == "sd" else 1.0
+    tables = (completed.shifted(float(shift) * step) for shift in shifts)
+    return Sensitivity(shifts, unit, step, *_pooled(tables, statistic, df, level), level, completed.assumes)
+
+
+def at_slopes(
+    slopes: Any, completed: Callable[[float], Imputations], statistic: Statistic, df: float | None, level: float
+) -> Sensitivity:
+    """The statistic at each slope of P(observed | value); ``completed`` fits with one and imputes."""
+    values = np.atleast_1d(np.asarray(slopes, np.float64))
+    if values.ndim != 1 or not len(values) or not np.all(np.isfinite(values)):
+        raise ValueError(f"slope={slopes!r}; give one or more finite slopes")
+    found = _pooled((completed(float(slope)) for slope in values), statistic, df, level)
+    return Sensitivity(values, "slope", 1.0, *found, level, FIXED_SLOPE)
+
+
+def _pooled(
+    completed: Iterable[Imputations], statistic: Statistic, df: float | None, level: float
+) -> tuple[Array, Array | None, Array | None]:
+    """Estimates, and ends of intervals where the statistic has variances."""
     estimates, lows, highs = [], [], []
-    for shift in shifts:
-        found = [statistic(table) for table in completed.shifted(float(shift) * step).tables()]
+    for tables in completed:
+        found = [statistic(table) for table in tables.tables()]
         if not isinstance(found[0], tuple):
             estimates.append(np.mean([np.asarray(q, np.float64) for q in found], axis=0))
             continue
@@ -122,7 +153,7 @@ def delta_adjusted(
         lows.append(pooled.low)
         highs.append(pooled.high)
     low, high = (np.array(ends) if ends else None for ends in (lows, highs))
-    return Sensitivity(shifts, unit, step, np.array(estimates), low, high, level, completed.assumes)
+    return np.array(estimates), low, high
 
 
 @dataclass(frozen=True, eq=False)

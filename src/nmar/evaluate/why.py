@@ -126,7 +126,7 @@ class Explanation:
     value: float
     pattern: float
     gains: dict[str, Gain]  # gains of the whole and of the parts
-    slope: float  # Γ for a standard deviation of the observed values, and its standard deviation; 0 without one
+    slope: float  # Γ for a spread of the observed values, and its standard deviation; 0 without one
     slope_sd: float
     mean_missing: float  # mean of the missing values under this mechanism
 

@@ -112,9 +112,9 @@ def moments(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -
     return first, second
 
 
-def moments_of_missing(log_rate: Array, slope: Array) -> Array:
+def moments_of_missing(log_rate: Array, slope: Array, over: float) -> Array:
     """Moments of missing cells; see spec.py."""
-    return np.array(missing(log_rate, slope))
+    return np.array(missing(log_rate, slope, over))
 
 
 def _weight(lines: Lines) -> Array:

@@ -301,10 +301,10 @@ class Kernels(Protocol):
         """First and second features of all lines of a view, as they are stored: (n, D1) and (n, D2)."""
         ...
 
-    def moments_of_missing(self, log_rate: Array, slope: Array) -> Array:
+    def moments_of_missing(self, log_rate: Array, slope: Array, over: float) -> Array:
         """Moments of missing cells whose rate of being seen depends on their value; rows of prob.detection.Missing.
 
-        ``log_rate`` is η + Γ E[y], ``slope`` Γ τ, float64; one column for each cell.
+        ``log_rate`` is η + Γ E[y], ``slope`` Γ τ, float64, ``over`` u; one column for each cell.
         """
         ...
 

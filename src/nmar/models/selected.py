@@ -6,7 +6,7 @@ questions answered given what happened, by Gauss–Legendre quadrature on panels
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from nmar.arrays import Array
 from nmar.kernels.predict import log_student
 from nmar.models.predictive import BinTable, NormalPredictive
-from nmar.prob.detection import MOST, seen
+from nmar.prob.detection import MOST, log_missing, seen
 
 FARTHEST = 40.0  # standardised value at which the last panel ends
 PANELS = 64
@@ -34,12 +34,15 @@ class Selected:
     value: NormalPredictive  # the value of any cell
     log_rate: Array  # (cells,) a0 + α_i + β_j
     slope: float  # Γ
+    over: float  # u, by how much counts vary more than Poisson ones
     missed: bool  # given that it is missing; else that it is observed
 
     def _log_chance(self, y: Array) -> Array:
         """log P(what happened | y) of cells (cells, …)."""
         rate = self.log_rate.reshape(-1, *(1,) * (y.ndim - 1)) + self.slope * y
-        return -np.exp(np.minimum(rate, MOST)) if self.missed else seen(rate).log_probability
+        if self.missed:
+            return log_missing(np.exp(np.minimum(rate, MOST)), self.over)
+        return seen(rate, self.over).log_probability
 
     def _center(self, table: BinTable) -> tuple[Array, Array]:
         """Mean and scale of the value of each cell, (cells, 1)."""
@@ -64,7 +67,7 @@ class Selected:
 
     def log_density(self, y: Array, table: BinTable, plugin: bool) -> Array:
         """log p(y | what happened), the posterior integrated out, or the mean of μ plugged in."""
-        of = Selected(self.value.at_mean(), self.log_rate, self.slope, self.missed) if plugin else self
+        of = replace(self, value=self.value.at_mean()) if plugin else self
         found = self.value.log_density(y, table, plugin) + self._log_chance(y)[:, None]
         return np.asarray(found - of.log_probability(table)[:, None])
 

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 
 from nmar.data.outside import as_frame
 from nmar.posterior.posterior import Posterior
+from nmar.prob.detection import seen
 
 if TYPE_CHECKING:
     import pandas
@@ -26,9 +27,13 @@ class LearnedMechanism:
         The mechanism of the fit.
     taste, value : float
         B and Γ: by how much the log rate of being seen rises with the expected value, and with what a value has beside
-        it, for each standard deviation of the observed values. The mechanism "value" has one slope for both.
+        it, for each spread of the observed values, the standard deviation of a normal with their tenth and ninetieth
+        percentile. The mechanism "value" has one slope for both.
     taste_sd, value_sd : float
-        Their standard deviations, the factors of the values held; 0 where they are given.
+        Their standard deviations; 0 where they are given.
+    over : float
+        Shape of the curve P(observed | y), which is learned: by how much the counts vary more than Poisson ones. 0 is
+        the curve 1 − exp(−exp(·)), 1 the logistic one.
     """
 
     kind: str
@@ -36,6 +41,7 @@ class LearnedMechanism:
     value: float = 0.0
     taste_sd: float = 0.0
     value_sd: float = 0.0
+    over: float = 0.0
     known: Posterior | None = None
 
     def curve(self, y: ArrayLike, level: float = 0.9) -> pandas.DataFrame:
@@ -64,7 +70,7 @@ class LearnedMechanism:
             weights = [np.mean(side.pattern.weights.mean, axis=0) for side in self.known.state.sides]
             rate = rate + np.log(weights[0] @ weights[1])
         spread = float(ndtri(0.5 + level / 2)) * mechanism.errors_at(at)
-        chance = [-np.expm1(-np.exp(rate + sign * spread)) for sign in (0, -1, 1)]
+        chance = [np.exp(seen(rate + sign * spread, mechanism.over).log_probability) for sign in (0, -1, 1)]
         return as_frame({"value": values, "observed": chance[0], "low": chance[1], "high": chance[2]}, "curve()")
 
 
@@ -74,4 +80,4 @@ def learned_mechanism(known: Posterior) -> LearnedMechanism:
     if mechanism is None:
         return LearnedMechanism("none" if known.law.taste is None else "taste")
     slope, error = mechanism.slope, mechanism.error
-    return LearnedMechanism("value", slope, slope, error, error, known)
+    return LearnedMechanism("value", slope, slope, error, error, mechanism.over, known)

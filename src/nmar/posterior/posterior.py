@@ -153,7 +153,7 @@ class Posterior:
         rate = mechanism.intercept + rows.mean[i] + cols.mean[j]
         if mechanism.with_pattern:
             rate = rate + np.log(self.rates(i, j))
-        return Selected(found, rate, mechanism.slope, missed)
+        return Selected(found, rate, mechanism.slope, mechanism.over, missed)
 
     def table(self, size: int | None) -> BinTable:
         """Tables over the bins."""

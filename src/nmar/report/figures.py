@@ -19,7 +19,7 @@ from nmar.arrays import Array
 from nmar.evaluate.curves import Activity, Calibration, LinkageCurve
 from nmar.evaluate.groups import GroupTest
 from nmar.evaluate.missingness import Bin
-from nmar.evaluate.sensitivity import Sensitivity
+from nmar.evaluate.sensitivity import UNITS, Sensitivity
 from nmar.posterior.mechanism import LearnedMechanism
 
 POINTS = 101  # of a curve
@@ -256,8 +256,7 @@ def sensitivity(found: Sensitivity, ax: Any = None) -> Any:
                 a.fill_between(x, low[k], high[k], color=color, alpha=0.2, lw=0)
             a.plot(x, line, "o-", ms=4, lw=1.8, color=color, label=f"statistic {k}")
         a.axvline(0.0, color=ROLES["c6"], lw=1, ls=(0, (4, 3)))
-        unit = {"sd": "sd of the noise", "value": "units of the values"}[found.unit]
-        a.set(xlabel=f"shift of the missing values, {unit}", ylabel="statistic")
+        a.set(xlabel=", ".join(UNITS[found.unit]), ylabel="statistic")
         if len(lines) > 1:
             a.legend()
 
