@@ -2,7 +2,8 @@
 
     python -m benchmarks.coat
 
-Three seeds each; mean and standard deviation of RMSE and predictive log likelihood over seeds.
+Three seeds each; mean and standard deviation of RMSE and predictive log likelihood over seeds. The 4,274 test
+ratings are of pairs that are not in the training part; RMSE of all 4,640 beside it.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ ROWS = (
 
 def main() -> None:
     """Fit and print."""
-    train, test = coat()
-    rows, cols = test.pairs()
+    (train, test), whole = coat(), coat(whole=True)[1]
     for name, data, linkage, settings in ROWS:
         found = []
         for seed in range(3):
             common = {"noise": "constant", "starts": "auto", "random_state": seed}
             model = nmar.CCPF(data, linkage, **common, **settings).fit(train)
-            error = model.predict_entries(rows, cols) - test.values
-            found.append((np.sqrt(np.mean(error**2)), model.log_likelihood(test), error.mean()))
+            error, on_all = (model.predict_entries(*part.pairs()) - part.values for part in (test, whole))
+            rmse = [np.sqrt(np.mean(each**2)) for each in (error, on_all)]
+            found.append((*rmse, model.log_likelihood(test), error.mean()))
         mean, spread = np.mean(found, axis=0), np.std(found, axis=0)
         print(
-            f"{name:30s} rmse {mean[0]:.4f} ± {spread[0]:.4f}  log likelihood {mean[1]:.4f} ± {spread[1]:.4f}"
-            f"  bias {mean[2]:+.3f}",
+            f"{name:30s} rmse {mean[0]:.4f} ± {spread[0]:.4f}, of all 4,640 {mean[1]:.4f} ± {spread[1]:.4f}"
+            f"  log likelihood {mean[2]:.4f} ± {spread[2]:.4f}  bias {mean[3]:+.3f}",
             flush=True,
         )
 

@@ -154,11 +154,14 @@ PROBLEMS = {
 }
 
 
-def coat() -> tuple[Cells, Cells]:
-    """Self-selected training ratings, and test ratings of uniformly random items less the pairs seen in training."""
+def coat(whole: bool = False) -> tuple[Cells, Cells]:
+    """Self-selected training ratings, and test ratings of uniformly random items: 4,274 of pairs that are new.
+
+    ``whole``: all 4,640, as in the literature. Of these 366 are also in the training part.
+    """
     shape = (290, 300)
     row, col, value = triplets(folder() / "coat" / "train.parquet")
     test_row, test_col, test_value = triplets(folder() / "coat" / "test.parquet")
-    new = ~np.isin(test_row.astype(np.int64) * 300 + test_col, row.astype(np.int64) * 300 + col)
+    new = whole | ~np.isin(test_row.astype(np.int64) * 300 + test_col, row.astype(np.int64) * 300 + col)
     train = Cells.from_arrays(row, col, value, shape)
     return train, Cells.from_arrays(test_row[new], test_col[new], test_value[new], shape)

@@ -1,15 +1,19 @@
-"""Lists of 100 on MovieLens-1M: how good they are beside hpfrec and implicit at the same K, and how fast they are made.
+"""Lists on MovieLens-1M: how good they are beside other libraries, and how fast they are made.
 
+    python -m benchmarks.recommend lists [--seeds 3] [--only TEXT ...]
+    python -m benchmarks.recommend choices [--only TEXT ...]
     python -m benchmarks.recommend quality [--factors 10 30] [--seeds 3]
     python -m benchmarks.recommend stopping
     python -m benchmarks.recommend speed
     python -m benchmarks.recommend reading
 
-A fifth of the cells is held out; all of them are relevant, whatever the rating, because the rankings are of what will
-be observed. Cells of the training part are left out of every list. Nothing is chosen on the held-out cells: each
-library runs with its defaults and the same number of factors; where ours stops was chosen on a tenth of training cells
-(*stopping*). Processor time beside wall time, because other programs
-may run.
+All held-out cells are relevant, whatever the rating, because the rankings are of what will be observed. Cells of the
+training part are left out of every list. Nothing is chosen on the held-out cells.
+
+*lists*: a fifth of each row is held out, lists of 10, every library with settings chosen on training cells: *choices*
+holds out a fifth of each row of the training part of seed 0 and tries them there. *quality*: a fifth of all cells is
+held out, lists of 100, each library with its defaults and the same number of factors; where ours stops was chosen on a
+tenth of training cells (*stopping*). Processor time beside wall time, because other programs may run.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -26,7 +31,6 @@ import scipy.sparse as sparse
 import nmar
 from benchmarks.problems import folder, ml_1m, ml_latest_small, parts, triplets
 from nmar import Cells, metrics
-from nmar.evaluate.metrics import _hits
 from nmar.fit.loop.callbacks import Record
 
 Lists = np.ndarray
@@ -97,11 +101,119 @@ MODELS: dict[str, Callable[..., Lists]] = {
 }
 
 
+RIDGE = 400.0  # of EASE
+ALS = {"factors": 64, "regularization": 50.0, "alpha": 5.0}
+PATTERN = nmar.Pattern(30, members=8)
+Scores = dict[str, Lists]  # by name: lists of one fit, ranked in one way or in several
+
+
+def of_each_row(cells: Cells, seed: int, share: float = 0.2) -> tuple[Cells, Cells]:
+    """Training and test part: so much of the cells of each row is held out."""
+    chance = np.random.default_rng(seed).random(len(cells))
+    row, degree = cells.row_index, np.diff(cells.by(0).indptr)
+    place = np.empty(len(cells), np.int64)
+    place[np.lexsort((chance, row))] = np.arange(len(cells)) - np.repeat(cells.by(0).indptr[:-1], degree)
+    away = place < np.round(share * degree[row])
+    return cells.select(~away), cells.select(away)
+
+
+def ease(train: Cells, seed: int, ridge: float = RIDGE) -> Scores:
+    """Linear regression of each column on all others (Steck 2019), the ten lines of its paper."""
+    x = pattern_of(train)
+    gram = (x.T @ x).toarray()
+    gram[np.diag_indices_from(gram)] += ridge
+    inverse = np.linalg.inv(gram)
+    weights = inverse / -np.diag(inverse)
+    np.fill_diagonal(weights, 0.0)
+    return {f"EASE, ridge {ridge:g}": best(np.asarray(x @ weights, np.float64), train)}
+
+
+def als(train: Cells, seed: int, **settings: float) -> Scores:
+    """implicit's weighted least squares."""
+    from implicit.als import AlternatingLeastSquares
+
+    chosen = settings or ALS
+    model = AlternatingLeastSquares(random_state=seed, num_threads=1, **chosen)
+    model.fit(pattern_of(train), show_progress=False)
+    scores = np.asarray(model.user_factors, np.float64) @ np.asarray(model.item_factors, np.float64).T
+    return {f"implicit ALS, {', '.join(f'{name} {value:g}' for name, value in chosen.items())}": best(scores, train)}
+
+
+def nmar_lists(name: str, rules: tuple[str, ...], data: object = None, **settings: object) -> Callable[..., Scores]:
+    """Lists of one fit by several rules."""
+
+    def lists(train: Cells, seed: int) -> Scores:
+        model = nmar.CCPF(data or nmar.PatternOnly(), random_state=seed, n_jobs=1, **settings).fit(train)
+        rows = np.arange(train.shape[0])
+        return {f'nmar {name}, by="{by}"': model.recommend(rows, n=10, by=by)[0] for by in rules}
+
+    return lists
+
+
+BOTH = ("observed", "regression")
+LISTS: dict[str, Callable[..., Scores]] = {
+    "popularity": lambda train, seed: {"popularity": popularity(train, 0, seed)},
+    "EASE": ease,
+    "ALS": als,
+    "nmar Pattern(30)": nmar_lists("Pattern(30)", BOTH, pattern=nmar.Pattern(30)),
+    "nmar members": nmar_lists("Pattern(30, members=8)", BOTH, pattern=PATTERN),
+}
+CHOICES: dict[str, Callable[..., Scores]] = {
+    **{f"EASE {ridge:g}": partial(ease, ridge=ridge) for ridge in (200.0, 400.0, 800.0)},
+    **{
+        f"ALS {penalty:g} {alpha:g}": partial(als, factors=64, regularization=penalty, alpha=alpha)
+        for penalty, alpha in ((0.05, 1.0), (1.0, 1.0), (10.0, 1.0), (50.0, 5.0))
+    },
+    **{
+        f"nmar {name}": nmar_lists(name, BOTH, pattern=pattern, **more)
+        for name, pattern, more in (
+            ("Pattern(30)", nmar.Pattern(30), {}),
+            ("Pattern(50)", nmar.Pattern(50), {}),
+            ("Pattern(100)", nmar.Pattern(100), {}),
+            ("Pattern(30, shape=0.1)", nmar.Pattern(30, shape=0.1), {}),
+            ("Pattern(30, shape=0.6)", nmar.Pattern(30, shape=0.6), {}),
+            ('Pattern(30), prior="learned"', nmar.Pattern(30), {"prior": "learned"}),
+            ("Pattern(30, members=4)", nmar.Pattern(30, members=4), {}),
+            ("Pattern(20, members=8)", nmar.Pattern(20, members=8), {}),
+            ("Pattern(30, members=8)", nmar.Pattern(30, members=8), {}),
+            ("Pattern(50, members=8)", nmar.Pattern(50, members=8), {}),
+        )
+    },
+}
+
+
+def lists(makers: dict[str, Callable[..., Scores]], seeds: int, inner: bool, only: list[str] | None) -> Iterator[str]:
+    """NDCG, recall and mean average precision at 10: mean over splits, and their spread."""
+    row, col, value = triplets(folder() / "ml_1m" / "ratings.parquet")
+    row, col = (np.unique(ids, return_inverse=True)[1] for ids in (row, col))
+    whole = Cells.from_arrays(row, col, value)
+    yield "| model | NDCG@10 | recall@10 | MAP@10 | seconds |"
+    yield "|---|---|---|---|---|"
+    for kind, make in makers.items():
+        if only and not any(one in kind for one in only):
+            continue
+        found: dict[str, list[list[float]]] = {}
+        for seed in range(seeds):
+            train, test = of_each_row(whole, seed)
+            train, test = of_each_row(train, 100 + seed) if inner else (train, test)
+            began = perf_counter()
+            for name, listed in make(train, seed).items():
+                measures = (metrics.ndcg, metrics.recall, metrics.average_precision)
+                each = [one(listed, np.arange(train.shape[0]), test, 10) for one in measures]
+                found.setdefault(name, []).append([*each, perf_counter() - began])
+        for name, each in found.items():
+            mean, spread = np.mean(each, axis=0), np.std(each, axis=0, ddof=1 if seeds > 1 else 0)
+            shown = " | ".join(f"{m:.4f} ± {s:.4f}" for m, s in zip(mean[:3], spread[:3], strict=True))
+            yield f"| {name} | {shown} | {mean[3]:.0f} |"
+
+
 def ndcg_of_rows(listed: Lists, test: Cells) -> np.ndarray:
     """NDCG@100 of each row that has a held-out cell."""
-    hits, relevant = _hits(listed, np.arange(test.shape[0]), test, N, None)
+    degree = np.diff(test.by(0).indptr)
+    rows = np.flatnonzero(degree)
+    hits = test.contains(np.repeat(rows, N), listed[rows, :N].ravel()).reshape(len(rows), N)
     discount = 1.0 / np.log2(np.arange(2, N + 2))
-    return hits @ discount / np.cumsum(discount)[np.minimum(relevant, N) - 1]
+    return hits @ discount / np.cumsum(discount)[np.minimum(degree[rows], N) - 1]
 
 
 def paired(mine: list[np.ndarray], theirs: list[np.ndarray] | None) -> str:
@@ -216,13 +328,16 @@ def reading() -> Iterator[str]:
 def main() -> None:
     """Print one of the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("quality", "stopping", "speed", "reading"))
+    parser.add_argument("what", choices=("lists", "choices", "quality", "stopping", "speed", "reading"))
     parser.add_argument("--factors", type=int, nargs="+", default=[10, 30])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", nargs="+", help="models whose name contains one of these")
     args = parser.parse_args()
     if args.what == "quality":
         lines = quality(args.factors, args.seeds, args.only)
+    elif args.what in ("lists", "choices"):
+        inner = args.what == "choices"
+        lines = lists(CHOICES if inner else LISTS, 1 if inner else args.seeds, inner, args.only)
     else:
         lines = {"stopping": stopping, "speed": speed, "reading": reading}[args.what]()
     for line in lines:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time names are i
     from nmar.data.split import EntryKFold as EntryKFold
     from nmar.data.sql import read_sql as read_sql
     from nmar.estimators.annotate import store_factors as store_factors
+    from nmar.estimators.annotate import store_layers as store_layers
     from nmar.estimators.annotate import to_arviz as to_arviz
     from nmar.estimators.ccpf import CCPF as CCPF
     from nmar.estimators.ccpf import load as load
@@ -84,6 +85,7 @@ HOMES = {
     "complete": "nmar.estimators.complete",
     "compare_groups": "nmar.estimators.contrast",
     "store_factors": "nmar.estimators.annotate",
+    "store_layers": "nmar.estimators.annotate",
     "to_arviz": "nmar.estimators.annotate",
     "register": "nmar.fit.checkpoint",  # by then all records of the library are registered themselves
     "check": "nmar.evaluate.check",

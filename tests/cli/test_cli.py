@@ -56,6 +56,37 @@ def test_evaluate(files: Path, model: str, capsys: pytest.CaptureFixture[str]) -
     assert "nats per cell" in capsys.readouterr().out
 
 
+def test_evaluate_judges_lists(files: Path, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train, test = (nmar.read(files / f"{name}.csv", "user", "item", "stars") for name in ("train", "test"))
+    asked = [
+        str(files / "test.csv"),
+        "--lists",
+        "5",
+        "--by",
+        "regression",
+        "--seen",
+        str(files / "train.csv"),
+        *COLUMNS,
+    ]
+    assert main(["evaluate", model, *asked, "--at-least", "0", "--unknown", "prior", "--json"]) == 0
+    found, fitted = json.loads(capsys.readouterr().out), nmar.load(model)
+    rows = np.unique(test.pairs()[0])
+    listed = fitted.recommend(rows, 5, by="regression", seen=train, unknown="prior")[0]
+    chance = fitted.observed_probability(*test.pairs(), unknown="prior")
+    judged = (listed, rows, test, 5, 0.0)
+    assert found["ndcg"] == pytest.approx(nmar.metrics.ndcg(*judged), rel=1e-9)
+    assert found["average_precision"] == pytest.approx(nmar.metrics.average_precision(*judged), rel=1e-9)
+    assert found["recall_inverse"] == pytest.approx(nmar.metrics.recall(*judged, propensity=chance), rel=1e-9)
+    nmar.CCPF(nmar.PatternOnly(), factors=2, max_iter=3).fit(train).save(tmp_path / "p.nmar", seen=True)
+    assert main(["evaluate", str(tmp_path / "p.nmar"), *asked, "--unknown", "prior"]) == 0
+    assert "NDCG" in (said := capsys.readouterr().out) and "log likelihood" not in said
+    assert main(["evaluate", str(tmp_path / "p.nmar"), str(files / "test.csv"), *COLUMNS]) == 2
+    assert "no values to score" in capsys.readouterr().err
+    chosen = ["--rows", "u001", "--candidates", "3", "7", "--by", "observed", "--json"]
+    assert main(["recommend", model, *chosen]) == 0
+    assert {one["col"] for one in json.loads(capsys.readouterr().out)} == {3, 7}
+
+
 def by_user(files: Path) -> Path:
     """The test cells with values that are off by user, so that errors go together within rows."""
     lines = read(files / "test.csv")

@@ -275,24 +275,25 @@ def test_expect_and_statistics_equal_the_reference(case, backend, dtype):
     exact, exact_by_value = reference.statistics(*after, table, expected)
     np.testing.assert_allclose(vectors, exact, **tolerance)
     np.testing.assert_allclose(by_value, exact_by_value, **tolerance)
-
-
-@dtypes
-@others
-@some([case for case in CASES if case.family == "gaussian"], 4)
-def test_moments_equal_the_reference(case, backend, dtype):
-    block, table = block_of(case, dtype), crossing_of(case)
-    found = choose(backend).moments(*block.views(dtype), table)
-    exact = choose("reference").moments(*block.views(dtype), table)
-    np.testing.assert_allclose(found, exact, **CLOSE[dtype])
+    if case.family == "gaussian":
+        moments, exact_moments = (k.moments(*block.views(dtype), table) for k in (kernels, reference))
+        np.testing.assert_allclose(moments, exact_moments, **CLOSE[dtype])
 
 
 @both
-@some([case for case in CASES if case.layout != "allocate"], 6)  # which shares y among components before it sums
-def test_weights_of_single_cells_add_up_to_the_sums(case, backend):
-    """``weigh`` gives cell by cell what ``expect`` sums."""
+@some(CASES, 6)
+def test_what_holds_of_every_expectation(case, backend):
     block, table, kernels = block_of(case), crossing_of(case), choose(backend)
-    found, sums = kernels.weigh(*block.views(), table), kernels.expect(*block.views(), table)
+    found = kernels.expect(*block.views(), table)
+    vectors = check_counts(case, block, table, kernels, found)
+    check_parts(block, table, kernels, found, vectors)
+    if case.layout != "allocate":  # which shares y among components before it sums
+        check_weights(block, table, kernels, found)
+
+
+def check_weights(block, table, kernels, sums):
+    """``weigh`` gives cell by cell what ``expect`` sums."""
+    found = kernels.weigh(*block.views(), table)
     agree(found, sums, {"rtol": 1e-12, "atol": 1e-13}, sums=False)
     linear, quadratic = found.cellwise[:2]
     lines = block.lines
@@ -306,12 +307,9 @@ def test_weights_of_single_cells_add_up_to_the_sums(case, backend):
         np.testing.assert_allclose(total, expected, rtol=1e-11, atol=1e-11)
 
 
-@both
-@some(CASES, 6)
-def test_q_sums_to_one_and_vectors_count_the_cells(case, backend):
-    block, table = block_of(case), crossing_of(case)
-    found = choose(backend).expect(*block.views(), table)
-    vectors, by_value = choose(backend).statistics(*block.views(), table, found)
+def check_counts(case, block, table, kernels, found):
+    """q sums to 1, and vectors count the cells; returns the vectors."""
+    vectors, by_value = kernels.statistics(*block.views(), table, found)
     assert vectors[0].sum() == pytest.approx(len(block.lines.values), rel=1e-12)
     if case.by_value:
         cells_of_value = np.bincount(block.lines.group, minlength=len(VALUES))
@@ -321,6 +319,7 @@ def test_q_sums_to_one_and_vectors_count_the_cells(case, backend):
     for empty in (1, LINES - 1):  # lines without cells receive nothing
         for part in (found.pattern, found.linear, found.quadratic):
             assert not part[empty].any()
+    return vectors
 
 
 @both
@@ -335,11 +334,8 @@ def test_block_without_cells(backend):
     assert not choose(backend).statistics(*empty, table, found)[0].any()
 
 
-@both
-@some(CASES, 6)
-def test_blocks_of_lines_concatenate_to_the_whole(case, backend):
-    block, table, kernels = block_of(case), crossing_of(case), choose(backend)
-    whole = kernels.expect(*block.views(), table)
+def check_parts(block, table, kernels, whole, exact):
+    """Blocks of some lines concatenate to the whole."""
     parts, vectors = [], 0.0
     for start, stop in ((0, 2), (2, 3), (3, LINES)):
         part = shard(block, start, stop).views()
@@ -352,7 +348,6 @@ def test_blocks_of_lines_concatenate_to_the_whole(case, backend):
         np.testing.assert_allclose(joined, getattr(whole, name), rtol=1e-13, atol=1e-14)
     for name in ("log_z", "counted"):
         assert sum(getattr(p, name) for p in parts) == pytest.approx(getattr(whole, name), rel=1e-13)
-    exact = kernels.statistics(*block.views(), table, whole)[0]
     np.testing.assert_allclose(vectors, exact, rtol=1e-12, atol=1e-13)
 
 

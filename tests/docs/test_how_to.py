@@ -88,3 +88,23 @@ def test_why_values_are_missing():
     exact, along = names["full"].mean(), names["along"]
     assert along.low[2] < exact < along.high[2] and along.low[0] > exact  # slopes of 2 and of 0
     assert 0.0 < names["turn"] < 3.0
+
+
+def test_a_service(tmp_path, monkeypatch):
+    """The page's service answers requests; the other answers are those of the model."""
+    pytest.importorskip("fastapi")
+    pytest.importorskip("httpx")
+    monkeypatch.chdir(tmp_path)
+    names = run("how-to/serve.md")
+    model, cells = names["model"], names["cells"]
+    assert names["one"]["low"] < names["one"]["mean"] < names["one"]["high"]
+    assert names["one"]["mean"] == pytest.approx(float(model.predict_entries([3], [7])[0]))
+    listed = [one["col"] for one in names["best"]]
+    assert listed == model.recommend([3], n=5, by="expected")[0][0].tolist()
+    assert not set(listed) & set(cells.col_ids[cells.col_index[cells.row_index == 3]].tolist())
+    assert len(names["guess"]) == 60 and names["unknown"].status_code == 404
+    assert len(names["updated"].training_cells_) > len(cells)
+    every = model.predict_entries(np.repeat(3, 60), model.posterior_.cols.ids)
+    np.testing.assert_allclose(names["scores"], every, atol=1e-5)
+    with np.load("factors.npz") as kept:
+        assert set(kept) == {"rows", "cols", "row_ids", "col_ids"}

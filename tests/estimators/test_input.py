@@ -202,3 +202,46 @@ def test_pairs_are_ids_and_positions_are_places(model, cells, matrix):
     found = clone(MODEL).fit(named)
     np.testing.assert_array_equal(matrix[named.positions()], named.values)
     np.testing.assert_array_equal(found.predict_entries(*named.pairs()), model.predict_entries(*cells.pairs()))
+
+
+def test_layers_of_anndata_are_completed_by_name(matrix, model, cells):
+    """Observed values stay, the others are predicted; model and AnnData in either order, as for factors."""
+    anndata = pytest.importorskip("anndata")
+    adata = anndata.AnnData(matrix[::-1].copy())
+    adata.obs_names, adata.var_names = ROWS[::-1], COLS
+    found = clone(MODEL).fit(adata)
+    nmar.store_layers(adata, found, key="f")
+    seen = ~np.isnan(adata.X)
+    np.testing.assert_array_equal(adata.layers["f"][seen], adata.X[seen])
+    i, j = np.nonzero(~seen)
+    mean, sd = found.predict_entries(adata.obs_names[i], adata.var_names[j], return_std=True)
+    np.testing.assert_allclose(adata.layers["f"][i, j], mean)
+    np.testing.assert_allclose(adata.layers["f_sd"], np.where(seen, 0.0, _placed(adata.shape, i, j, sd)))
+    chance = found.observed_probability(adata.obs_names[i], adata.var_names[j])
+    np.testing.assert_allclose(adata.layers["f_observed"][i, j], chance)
+    nmar.store_factors(adata, found)
+    both = adata.copy()
+    nmar.store_factors(found, both)
+    np.testing.assert_array_equal(adata.obsm["X_nmar"], both.obsm["X_nmar"])
+
+
+def _placed(shape, i, j, values):
+    out = np.zeros(shape)
+    out[i, j] = values
+    return out
+
+
+def test_a_batch_is_a_covariate_of_the_rows():
+    anndata = pytest.importorskip("anndata")
+    rng = np.random.default_rng(0)
+    batch = np.array(["a", "b"])[np.arange(60) % 2]
+    values = rng.normal(size=(60, 12)) + np.where(batch == "b", 2.0, 0.0)[:, None]
+    values[rng.random(values.shape) < 0.4] = np.nan
+    adata = anndata.AnnData(values)
+    adata.obs_names = [f"cell {k}" for k in range(60)]
+    adata.obs["batch"] = pandas.Categorical(batch)
+    model = nmar.CCPF(nmar.Effects("both", rows=adata.obs[["batch"]]), factors=2, random_state=0).fit(adata)
+    effects = model.covariate_effects_["rows"]
+    assert any("batch" in name for name in effects.names)
+    means = model.predict_entries(adata.obs_names.to_numpy(), np.repeat(adata.var_names[0], 60))
+    assert means[batch == "b"].mean() - means[batch == "a"].mean() > 1.5

@@ -71,6 +71,40 @@ def test_a_model_saved_with_its_cells_goes_on_and_knows_its_rows(cells, model, t
     np.testing.assert_array_equal(first.bound_trace_, second.bound_trace_)
 
 
+def test_lists_by_regression_are_those_of_the_formula(cells):
+    model = nmar.CCPF(nmar.PatternOnly(), **OPTIONS).fit(cells)
+    weights = model.posterior_.state.sides[1].pattern.weights.mean
+    x = np.zeros(cells.shape)
+    x[cells.positions()] = 1.0
+    gram = weights.T @ weights
+    gram += 0.1 * np.trace(gram) / len(gram) * np.eye(len(gram))
+    chance = model.observed_probability(np.repeat(cells.row_ids, 15), np.tile(np.arange(15), 40))
+    exact = 0.5 * (chance.reshape(40, 15) + x @ weights @ np.linalg.solve(gram, weights.T))
+    scores = model.recommend(cells.row_ids, n=15, by="regression", exclude_seen=False)[1]
+    np.testing.assert_allclose(scores, np.sort(exact, axis=1)[:, ::-1], rtol=1e-12)
+    exact[x > 0] = np.nan
+    scores = model.recommend(cells.row_ids, n=2, by="regression")[1]
+    np.testing.assert_allclose(scores[:, 0], np.nanmax(exact, axis=1), rtol=1e-12)
+    none = cells.select(np.zeros(len(cells), bool))
+    scores = model.recommend(cells.row_ids, n=15, by="regression", seen=none)[1]
+    np.testing.assert_allclose(scores, 0.5 * np.sort(chance.reshape(40, 15), axis=1)[:, ::-1], rtol=1e-12)
+
+
+def test_only_candidates_are_listed(cells, model):
+    every = model.recommend(cells.row_ids, n=15, exclude_seen=False, by="observed")[0]
+    some = [11, 3, 7]
+    ids, scores = model.recommend(cells.row_ids, n=15, exclude_seen=False, by="observed", candidates=some)
+    np.testing.assert_array_equal(ids, every[np.isin(every, some)].reshape(40, 3))
+    assert (np.diff(scores, axis=1) <= 0.0).all()
+    unseen = model.recommend(cells.row_ids, n=15, by="observed", candidates=cells)[0]
+    assert unseen.shape == (40, 0)
+    own = model.recommend(cells.row_ids, n=15, exclude_seen=False, by="observed", candidates=cells)[0]
+    for row, listed in zip(range(40), own.tolist(), strict=True):
+        assert set(listed) - {None} == set(cells.by(0).lines(row, row + 1).indices.tolist())
+    with pytest.raises(ValueError, match=r"candidates: 1 unknown on this axis: 99; name columns that were fitted"):
+        model.recommend(["u0"], candidates=[1, 99])
+
+
 @pytest.mark.parametrize("axis", ["rows", "cols"])
 @pytest.mark.parametrize("by", ["value", "observed"])
 def test_similar_lines_are_those_with_correlated_expectations(cells, model, axis, by):

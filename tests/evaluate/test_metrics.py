@@ -46,6 +46,34 @@ def test_measures_of_lists(case, k, at_least):
     assert metrics.average_precision(*arguments) == pytest.approx(np.mean(precision), rel=1e-13)
 
 
+@pytest.mark.parametrize("at_least", [None, 3.0])
+def test_measures_of_lists_by_inverse_propensity(case, at_least):
+    listed, test = case
+    chance = np.random.default_rng(2).uniform(0.05, 1.0, len(test))
+    inverse = 1.0 / chance
+    inverse = dict(
+        zip(zip(*test.positions(), strict=True), np.minimum(inverse, np.quantile(inverse, 0.99)), strict=True)
+    )
+    recall, ndcg = [], []
+    for row, line in enumerate(listed.tolist()):
+        good = {col: inverse[row, col] for col in relevant_of(test, row, at_least)}
+        if not good:
+            continue
+        gains = [good.get(col, 0.0) for col in line[:5]]
+        recall.append(sum(gains) / sum(good.values()))
+        best = sorted(good.values(), reverse=True)[:5]
+        dcg = [sum(gain / np.log2(place + 2) for place, gain in enumerate(each)) for each in (gains, best)]
+        ndcg.append(dcg[0] / dcg[1])
+    arguments = (listed, np.arange(12), test, 5, at_least)
+    matrix = np.ones(test.shape)
+    matrix[test.positions()] = chance
+    for given in (chance, matrix, lambda row, col: matrix[row, col]):
+        assert metrics.recall(*arguments, propensity=given) == pytest.approx(np.mean(recall), rel=1e-12)
+        assert metrics.ndcg(*arguments, propensity=given) == pytest.approx(np.mean(ndcg), rel=1e-12)
+    with pytest.raises(ValueError, match="propensity holds 0"):
+        metrics.ndcg(*arguments, propensity=np.zeros(len(test)))
+
+
 def test_ndcg_is_that_of_scikit_learn():
     rng = np.random.default_rng(1)
     score, truth = rng.random((6, 10)), rng.random((6, 10)) < 0.3

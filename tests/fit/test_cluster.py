@@ -152,7 +152,7 @@ def test_fit_score_predict_and_recommend_run_on_the_cluster(nearby, tmp_path):
         np.testing.assert_allclose(there.score(dataset), here.score(cells), rtol=1e-13)
         for one, other in zip(there.recommend(np.arange(30), 4), here.recommend(np.arange(30), 4), strict=True):
             np.testing.assert_array_equal(one, other)
-    assert set(tasks) == {"score_rows", "recommend_rows"}
+    assert set(tasks) == {"score_rows", "recommend"}
     there.save(tmp_path / "m.nmar")
     assert nmar.load(tmp_path / "m.nmar").predict_entries([1], [2]) == here.predict_entries([1], [2])
 

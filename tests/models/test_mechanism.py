@@ -9,7 +9,8 @@ from scipy.integrate import quad
 import nmar
 from nmar.kernels.choose import choose
 from nmar.kernels.spec import EMPTY_FLOAT, EMPTY_INT, Lines
-from nmar.models.mechanism import Detection, Exposed, Mechanism, learned_effects, unseen_sums
+from nmar.models.exposed import Exposed, learned_effects, unseen_sums
+from nmar.models.mechanism import Detection, Mechanism
 from nmar.prob import detection
 from nmar.prob.factor import pack, unpack
 

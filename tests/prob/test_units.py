@@ -22,7 +22,7 @@ def test_of_a_normal_they_are_mean_and_standard_deviation():
     found = Units.of_real(NORMAL)
     assert found.center == pytest.approx(NORMAL.mean(), rel=1e-12)
     assert found.scale == pytest.approx(NORMAL.std(), rel=0.02)
-    assert Units.of_real(NORMAL, shifts=False) == Units(0.0, found.scale)
+    assert Units.of_real(NORMAL, center=0.0) == Units(0.0, found.scale)
 
 
 @pytest.mark.parametrize(("a", "b"), [(1e-3, 0.0), (1e3, 5.0), (1.0, 1e6), (1e-150, 0.0), (1e150, 0.0)])

@@ -184,6 +184,15 @@ def test_what_a_model_page_says(pages: dict[str, str], model: nmar.CCPF, named_c
             lambda: nmar.CCPF(nmar.Effects("rows"), factors=2, mechanism="taste", control="shuffled"),
             ("Choices of other rows and columns",),
         ),
+        (
+            lambda: nmar.CCPF(nmar.Effects("rows"), factors=2, mechanism="value"),
+            (
+                "Values decide whether they are seen",
+                "P(observed | value)",
+                "slope Γ",
+                "drawn given that they are missing",
+            ),
+        ),
         (lambda: nmar.CCPF(nmar.Constant("gaussian"), "free", 2, control="tail"), ("Heavier tails everywhere",)),
         (lambda: nmar.CCPF(nmar.PatternOnly(), factors=2), ("Components of the missingness",)),
         (lambda: nmar.CCPF(nmar.Effects("rows"), nmar.Free(mean="shift"), 2), ("also moves the mean",)),
@@ -226,3 +235,15 @@ def test_contrast(scheme: str) -> None:
         assert contrast(colors[mark], colors["card"]) >= 3.0, mark
     if scheme == "light":
         assert all(colors[role] == color for role, color in figures.ROLES.items())
+
+
+def test_a_model_page_has_names_and_the_seed(linked: nmar.Cells) -> None:
+    model = nmar.CCPF(nmar.Effects("both"), factors=2, max_iter=3, random_state=11).fit(linked)
+    titles = {int(one): f"film {one}, The" for one in linked.col_ids}
+    text = model_page(model, col_labels=titles)
+    noisiest = model.col_noise_.noisiest(2).tolist()
+    assert all(f"film {one}, The (" in text for one in noisiest) and "; film" in text
+    assert "<dt>seed</dt><dd>11</dd>" in text
+    assert "typical distance of a value from its mean" in text and "<dt>dispersion</dt>" not in text
+    with pytest.raises(ValueError, match="none of the ids has a label"):
+        model_page(model, row_labels={"nobody": "x"})

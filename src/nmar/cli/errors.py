@@ -12,6 +12,7 @@ SAID = {
     "text_ids=True": "--text-ids",
     "wide=True": "--wide",
     "exclude_seen=True": "leaving out seen columns",
+    "save the model with save(path, seen=True)": "fit it with --keep-seen",
     "warm_start=True": "--resume from a --checkpoint",
     "(fold_in)": "in Python (fold_in)",
     "(Cells.align with unknown='drop'), or extend the axis": "of the table",

@@ -24,13 +24,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--n", type=int, default=10, help="columns per row (10)")
     parser.add_argument(
         "--by",
-        choices=("value", "observed", "expected"),
+        choices=("value", "observed", "expected", "regression"),
         default="value",
-        help="E[value], P(observed), or their product",
+        help="E[value], P(observed), their product, or P(observed) with a regression on what the row has",
     )
     labels = "names of columns by id: a table whose first two columns are ids and names (or movielens)"
     parser.add_argument("--labels", metavar="FILE", help=labels)
     parser.add_argument("--seen", metavar="FILE", help="cells to leave out (those kept by fit --keep-seen)")
+    parser.add_argument("--candidates", nargs="+", metavar="ID", help="columns that may be listed (all)")
     parser.add_argument("-o", "--output", metavar="FILE", help="csv, tsv or parquet instead of the screen")
     parser.add_argument("--json", action="store_true", help="a JSON list of objects on standard output")
     table(parser)
@@ -51,7 +52,9 @@ def run(args: argparse.Namespace) -> int:
     labels = read_labels(args.labels, args, known.cols) if args.labels else None
     seen = read_known(args.seen, args, known.rows, known.cols, args.sql) if args.seen else None
     has_seen = seen is not None or model.training_cells_ is not None
-    table = in_lines(ids, *model.recommend(ids, args.n, has_seen, args.by, seen), labels)
+    among = None if args.candidates is None else cast_ids(args.candidates, known.cols)
+    found = model.recommend(ids, args.n, has_seen, args.by, seen, candidates=among)
+    table = in_lines(ids, *found, labels)
     if args.json:
         import json
 

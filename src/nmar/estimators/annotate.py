@@ -10,6 +10,7 @@ import numpy as np
 from nmar.arrays import Array
 from nmar.data.accept import as_cells
 from nmar.data.cells import Cells
+from nmar.data.outside import library
 from nmar.data.seeds import check_seed
 from nmar.estimators.ccpf import CCPF
 from nmar.evaluate.imputer import MOST, Imputer, child
@@ -20,13 +21,13 @@ from nmar.posterior.learned import loadings
 from nmar.posterior.posterior import Posterior, log_density
 
 
-def store_factors(model: CCPF, adata: Any, key: str = "nmar") -> None:
+def store_factors(model: Any, adata: Any, key: str = "nmar") -> None:
     """Put the factors of a model into AnnData, by name of observation and variable.
 
     Parameters
     ----------
     model : CCPF
-        Fitted model.
+        Fitted model. Model and AnnData may come in either order; scanpy's functions have AnnData first.
     adata : AnnData
         Changed in place: ``obsm["X_key"]`` and ``varm["key"]`` get the posterior mean factors of the values,
         ``obsm["X_key_pattern"]`` and ``varm["key_pattern"]`` those of the missingness pattern. Lines that the model
@@ -45,15 +46,10 @@ def store_factors(model: CCPF, adata: Any, key: str = "nmar") -> None:
     >>> adata.obsm["X_nmar"].shape, adata.varm["nmar_pattern"].shape
     ((20, 2), (8, 3))
     """
+    model, adata = _in_order(model, adata)
     known = model._fitted()
-    ends = ((known.rows, adata.obs_names, adata.obsm, "X_"), (known.cols, adata.var_names, adata.varm, ""))
-    for axis, (ids, names, store, prefix) in enumerate(ends):
-        places = ids.positions(np.asarray(names), "prior")
-        if (places < 0).all():
-            raise ValueError(
-                f"adata: none of its {('obs_names', 'var_names')[axis]} is known to the model, e.g. {names[0]!r};"
-                " fit the model to this AnnData, or rename them"
-            )
+    ends = ((adata.obsm, "X_"), (adata.varm, ""))
+    for axis, (places, (store, prefix)) in enumerate(zip(_places(known, adata), ends, strict=True)):
         pattern = known.law.pattern.factors_of(known.state.sides[axis].pattern).mean
         parts = {"": loadings(known, axis), "_pattern": pattern}
         for suffix, factors in parts.items():
@@ -62,7 +58,73 @@ def store_factors(model: CCPF, adata: Any, key: str = "nmar") -> None:
             store[f"{prefix}{key}{suffix}"] = found
 
 
-def to_arviz(model: CCPF, cells: Any = None, draws: int = 200, seed: Any = None, *, sweeps: int | None = None) -> Any:
+def store_layers(model: Any, adata: Any, key: str = "nmar") -> None:
+    """Put the completed matrix and its uncertainty into layers of AnnData, by name of observation and variable.
+
+    Parameters
+    ----------
+    model : CCPF
+        Fitted model. Model and AnnData may come in either order.
+    adata : AnnData
+        Changed in place: ``layers["key"]`` gets the observed values of the fit, where the model holds them, and
+        E[y | observed] elsewhere, ``layers["key_sd"]`` standard deviations (0 for observed values), and
+        ``layers["key_observed"]`` P(observed). All three are dense. Lines that the model does not know are NaN.
+    key : str
+        Name of the layers.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np, nmar
+    >>> values = np.random.default_rng(0).normal(size=(20, 8))
+    >>> values[::2, ::3] = np.nan
+    >>> adata = anndata.AnnData(values)
+    >>> model = nmar.CCPF(nmar.Factorization(2), "linear", factors=3, max_iter=5, random_state=0).fit(adata)
+    >>> nmar.store_layers(model, adata)
+    >>> bool(np.isfinite(adata.layers["nmar"]).all()), bool((adata.layers["nmar_sd"][~np.isnan(values)] == 0.0).all())
+    (True, True)
+    """
+    model, adata = _in_order(model, adata)
+    known = model._fitted()
+    rows, cols = _places(known, adata)
+    here = np.ix_(rows >= 0, cols >= 0)
+    i, j = (part.ravel() for part in np.meshgrid(rows[rows >= 0], cols[cols >= 0], indexing="ij"))
+    mean, sd = model.predict_entries(known.rows.ids[i], known.cols.ids[j], return_std=True)
+    if model.training_cells_ is not None and model.training_cells_.in_memory:
+        seen = model.training_cells_.align(known.rows, known.cols)
+        stored = np.full((len(known.rows), len(known.cols)), np.nan)
+        stored[seen.row_index, seen.col_index] = seen.values
+        there = ~np.isnan(stored[i, j])
+        mean[there], sd[there] = stored[i, j][there], 0.0
+    chance = model.observed_probability(known.rows.ids[i], known.cols.ids[j])
+    for suffix, values in (("", mean), ("_sd", sd), ("_observed", chance)):
+        layer = np.full(adata.shape, np.nan)
+        layer[here] = np.reshape(values, layer[here].shape)
+        adata.layers[f"{key}{suffix}"] = layer
+
+
+def _in_order(model: Any, adata: Any) -> tuple[CCPF, Any]:
+    """Model and AnnData, in whichever order they were given."""
+    return (adata, model) if library(model) == "anndata" else (model, adata)
+
+
+def _places(known: Posterior, adata: Any) -> tuple[Array, Array]:
+    """Where the observations and the variables lie on the axes of a model; −1 where it does not know them."""
+    found = []
+    for ids, kind in ((known.rows, "obs_names"), (known.cols, "var_names")):
+        names = getattr(adata, kind)
+        places = ids.positions(np.asarray(names), "prior")
+        if (places < 0).all():
+            raise ValueError(
+                f"adata: none of its {kind} is known to the model, e.g. {names[0]!r}; fit the model to this AnnData, or"
+                " rename them"
+            )
+        found.append(places)
+    return found[0], found[1]
+
+
+def to_arviz(
+    model: CCPF, cells: Any = None, draws: int = 200, seed: Any = None, *, sweeps: int | None = None, chains: int = 1
+) -> Any:
     """Joint draws of a fitted model as ArviZ reads them.
 
     Parameters
@@ -72,13 +134,15 @@ def to_arviz(model: CCPF, cells: Any = None, draws: int = 200, seed: Any = None,
     cells : Cells, or anything that ``fit`` takes
         Cells to draw and to score: held-out ones, or None for those the model was fitted to.
     draws : int
-        Joint draws. All are of one chain: they come from the fitted posterior, not from a sampler that was run to
-        convergence, so that R-hat and effective sample sizes say nothing about the fit.
+        Joint draws of each chain.
     seed : int, Generator or None, default=None
         Seed of the draws.
     sweeps : int, optional
         Sweeps of data augmentation between two draws, as in :meth:`nmar.CCPF.impute`; 0 draws from the mean-field
         posterior.
+    chains : int, default=1
+        Chains of data augmentation, each from its own draw of the fitted posterior. R-hat and effective sample sizes of
+        several chains say how far data augmentation has moved from there, not whether the fit found the best mode.
 
     Returns
     -------
@@ -105,19 +169,24 @@ def to_arviz(model: CCPF, cells: Any = None, draws: int = 200, seed: Any = None,
     except ImportError:
         raise ImportError("nmar.to_arviz needs ArviZ; pip install arviz") from None
     check_count("draws", draws, 1)
+    check_count("chains", chains, 1)
     check_seed("seed", seed)
     known, asked = model._fitted(), _cells_of(model, cells)
     i = known.rows.positions(asked.row_ids, "error", "cells")[asked.row_index]
     j = known.cols.positions(asked.col_ids, "error", "cells")[asked.col_index]
-    if draws * (len(i) + known.rows.size + known.cols.size) > MOST:
+    if chains * draws * (len(i) + known.rows.size + known.cols.size) > MOST:
         raise ValueError(f"draws={draws} of {len(i):,} cells are more than {MOST:,} numbers; ask for fewer of either")
-    imputer, whole, found = model._imputer(), seed_sequence(seed), []
+    imputer, first = model._imputer(), seed_sequence(seed)
     sweeps = imputer.sweeps(sweeps)
-    for k, draw in enumerate(_draws(imputer, draws, sweeps, whole)):
-        values = values_given(draw, i, j, child(child(whole, 1), k))
-        found.append({**_lines(draw), "value": values, "score": log_density(draw, i, j, asked.values)})
-    stacked = {name: np.stack([one[name] for one in found])[None] for name in found[0]}
-    count = {"chain": [0], "draw": np.arange(draws)}
+    runs = []
+    for chain in range(chains):
+        whole, found = child(first, 2 + chain) if chain else first, []
+        for k, draw in enumerate(_draws(imputer, draws, sweeps, whole)):
+            values = values_given(draw, i, j, child(child(whole, 1), k))
+            found.append({**_lines(draw), "value": values, "score": log_density(draw, i, j, asked.values)})
+        runs.append({name: np.stack([one[name] for one in found]) for name in found[0]})
+    stacked = {name: np.stack([one[name] for one in runs]) for name in runs[0]}
+    count = {"chain": np.arange(chains), "draw": np.arange(draws)}
     ids = {"cell_row": ("cell", asked.row_ids[asked.row_index]), "cell_col": ("cell", asked.col_ids[asked.col_index])}
     ends = {"row": known.rows.ids, "col": known.cols.ids}
     about = {"inference_library": "nmar", "sweeps": sweeps}

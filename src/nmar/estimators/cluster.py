@@ -16,7 +16,8 @@ from nmar.data.manifest import find_manifest
 from nmar.data.storage import Storage
 from nmar.estimators import ccpf
 from nmar.estimators.where import Where
-from nmar.posterior.streamed import Recommended, recommend_all, recommend_rows
+from nmar.posterior.recommend import Ranked, recommend
+from nmar.posterior.streamed import recommend_all
 
 
 def is_frame(X: Any) -> bool:
@@ -79,10 +80,10 @@ class CCPF(ccpf.CCPF):
     def _running(self, cells: Cells) -> Any:
         return Where("dask", self.client, self.scratch).running(cells, self.n_jobs)
 
-    def _ranked(self, given: Recommended, lines: Array) -> tuple[Array, Array]:
+    def _ranked(self, given: Ranked, lines: Array) -> tuple[Array, Array]:
         where = given.seen if given.seen is not None else self._seen
         if where is None or where.in_memory:
-            return recommend_rows(given, lines)
+            return recommend(given, lines)
         with self._running(where) as executor:
             return recommend_all(given, lines, executor)
 

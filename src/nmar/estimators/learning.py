@@ -250,8 +250,9 @@ class Learning(FittedModel):
         Cells that were hidden, or that the fit was stopped on, stay hidden until they are given here. What was taken
         from the cells (sums, priors by moments, predictions of a regressor) is taken from all of them; values stay in
         the units of the first ones. New columns of a :class:`Regression`, and new lines with features of a
-        :class:`Regressor`, need theirs: ``set_params(data=…)`` first. A loaded model holds no cells: fit again, or
-        fold in.
+        :class:`Regressor`, need theirs: ``set_params(data=…)`` first. A loaded model goes on where its cells were
+        saved with it (``save(path, seen=True)``); :meth:`fold_in` costs only the new cells, and leaves the columns as
+        they are.
 
         Examples
         --------
@@ -267,7 +268,10 @@ class Learning(FittedModel):
         if not self.__sklearn_is_fitted__():
             return self.fit(cells, on_interrupt=on_interrupt)
         if self._seen is None:
-            raise ValueError("partial_fit needs the cells seen so far, which a loaded or streamed model does not hold")
+            raise ValueError(
+                "partial_fit needs the cells seen so far, which this loaded or streamed model does not hold; save with"
+                " save(path, seen=True), or fold new rows in (fold_in), which costs only their cells"
+            )
         check_count("sweeps", sweeps, 1)
         options = self._options()
         if options.mechanism != "none":

@@ -15,8 +15,7 @@ from nmar.data.labels import Labels, labelled, labels_of
 from nmar.data.outside import as_frame
 from nmar.estimators.fitted import FittedModel
 from nmar.models.arguments import check_choice
-from nmar.posterior.recommend import recommendable, similar
-from nmar.posterior.streamed import Recommended, recommend_rows
+from nmar.posterior.recommend import Ranked, products, recommend, recommendable, similar
 
 if TYPE_CHECKING:
     import pandas
@@ -30,12 +29,13 @@ class Ranking(FittedModel):
         rows: ArrayLike | None = None,
         n: int = 10,
         exclude_seen: bool = True,
-        by: Literal["value", "observed", "expected"] = "value",
+        by: Literal["value", "observed", "expected", "regression"] = "value",
         seen: Any = None,
         unknown: Literal["error", "prior"] = "error",
         labels: Labels | None = None,
+        candidates: Any = None,
     ) -> tuple[Array, Array]:
-        """The ``n`` best columns of each row, by expected value, P(observed), or their product.
+        """The ``n`` best columns of each row, by expected value, P(observed), their product, or a regression.
 
         Parameters
         ----------
@@ -45,16 +45,22 @@ class Ranking(FittedModel):
             Largest number of columns for each row.
         exclude_seen : bool, default=True
             Whether to leave out columns that were observed in training, or those of ``seen``.
-        by : {"value", "observed", "expected"}, default="value"
-            What columns are ranked by: E[y | observed], P(observed), or their product.
+        by : {"value", "observed", "expected", "regression"}, default="value"
+            What columns are ranked by: E[y | observed], P(observed), or their product. "regression" finds more of what
+            will be observed: the mean of P(observed) and of its least-squares prediction from the observed cells of the
+            row, a ridge regression on the columns' weights in the pattern.
         seen : Cells or array-like or None, default=None
-            Cells to leave out instead of the training cells, which a loaded model has only if they were saved with it;
-            Cells or what ``fit`` takes. Ids that the model does not know are ignored.
+            Observed cells of the rows instead of the training cells, which a loaded model has only if they were saved
+            with it; Cells or what ``fit`` takes. They are left out, and "regression" reads them. Ids that the model
+            does not know are ignored.
         unknown : {"error", "prior"}, default="error"
             What to do with rows that have neither cells nor covariates: raise an error, or use the prior.
         labels : dict, Series, table or None, default=None
             Names of columns to return in place of ids: a dict or a pandas Series by id, or a table whose first two
             columns are ids and names. A column without a name keeps its id.
+        candidates : Cells or array-like or None, default=None
+            Columns that may be listed: their ids, or Cells for candidates of each row, whose values do not count. None:
+            all columns.
 
         Returns
         -------
@@ -74,11 +80,13 @@ class Ranking(FittedModel):
         ((2, 2), (2, 2))
         """
         known = self._fitted()
-        away = self._left_out(seen) if exclude_seen else None
-        if not exclude_seen and seen is not None:
+        reads = by == "regression"
+        if not exclude_seen and not reads and seen is not None:
             raise ValueError("exclude_seen=False and seen= contradict each other; leave one of them out")
+        there = self._left_out(seen) if exclude_seen or reads else None
         longer, lines = recommendable(known, known.rows.ids if rows is None else rows, by, unknown)
-        which, score = self._ranked(Recommended(longer, n, by, away), lines)
+        among = None if candidates is None else self._candidates(candidates)
+        which, score = self._ranked(Ranked(longer, n, by, there, exclude_seen, among), lines)
         return _named(known.cols, which, labels), score
 
     def recommend_frame(self, rows: ArrayLike | None = None, n: int = 10, **how: Any) -> pandas.DataFrame:
@@ -111,9 +119,46 @@ class Ranking(FittedModel):
         asked = known.rows.ids if rows is None else np.asarray(rows).ravel()
         return as_frame(in_lines(asked, *self.recommend(asked, n, **how), labels), "recommend_frame")
 
-    def _ranked(self, given: Recommended, lines: Array) -> tuple[Array, Array]:
+    def arrays(self, by: Literal["value", "observed"] = "value") -> dict[str, Array]:
+        """Plain arrays of rows and columns whose products rank columns, for an index of nearest neighbours.
+
+        Parameters
+        ----------
+        by : {"value", "observed"}, default="value"
+            "value": products are E[y | observed]. "observed": products are rates Λ, and P(observed) is 1 − exp(−Λ).
+
+        Returns
+        -------
+        dict
+            ``rows`` (rows, k) and ``cols`` (columns, k), float32, with ``row_ids`` and ``col_ids``. ``rows @ cols.T``
+            is what ``by`` says, to the precision of float32, without the bounds of ratings.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nmar
+        >>> cells, _ = nmar.simulate(shape=(20, 8), data=nmar.Effects("rows"), density=0.5, seed=0)
+        >>> model = nmar.CCPF(nmar.Effects("rows"), "ignorable", factors=2, max_iter=5, random_state=0).fit(cells)
+        >>> plain = model.arrays()
+        >>> bool(np.allclose(plain["rows"][3] @ plain["cols"][5], model.predict_entries([3], [5]), atol=1e-5))
+        True
+        """
+        check_choice("by", by, ("value", "observed"))
+        known = self._fitted()
+        rows, cols = products(known, by)
+        found = {"rows": rows.astype(np.float32), "cols": cols.astype(np.float32)}
+        return {**found, "row_ids": known.rows.ids, "col_ids": known.cols.ids}
+
+    def _ranked(self, given: Ranked, lines: Array) -> tuple[Array, Array]:
         """Positions and scores of the best columns of some rows."""
-        return recommend_rows(given, lines)
+        return recommend(given, lines)
+
+    def _candidates(self, given: Any) -> Cells | Array:
+        """Columns that may be listed: positions, or cells on the model's axes."""
+        known = self._fitted()
+        if isinstance(given, Cells):
+            return given.align(known.rows, known.cols, unknown="drop")
+        return known.cols.positions(given, argument="candidates", remedy="name columns that were fitted")
 
     def _left_out(self, seen: Any) -> Cells:
         known = self._fitted()
@@ -121,8 +166,8 @@ class Ranking(FittedModel):
             return as_cells(seen, "seen").align(known.rows, known.cols, unknown="drop")
         if self._seen is None:
             raise ValueError(
-                "exclude_seen=True needs the training cells, which this loaded model does not hold; pass them as seen=,"
-                " or save the model with save(path, seen=True)"
+                "exclude_seen=True and by='regression' need the training cells, which this loaded model does not hold;"
+                " pass them as seen=, or save the model with save(path, seen=True)"
             )
         seen = self._seen
         same = seen.rows == known.rows and seen.cols == known.cols

@@ -74,46 +74,44 @@ def missing_cells(cells: Cells, lines: Array) -> tuple[Array, Array]:
 class Imputations:
     """Several draws of missing cells, each drawn jointly; made by :meth:`nmar.CCPF.impute`.
 
-        Attributes
-        ----------
-        values : ndarray of shape (cells, n)
-            The draws.
-        row, col : ndarray
-            Positions of the cells on the axes. Draws of cells that are observed are in ``values`` and in :meth:`frame`;
-            completed tables have what was observed.
-        rows, cols : Axis
-            Ids of the axes.
-        observed : Cells or None
-            The cells that the model was fitted to, or None where it does not hold them.
-        lines : ndarray
-            Positions of the rows that :meth:`table` shows.
-        assumes : str
-            Assumptions, in words.
-        sweeps : int
-            Number of sweeps of data augmentation between two draws. With 0 draws come from the mean-field posterior.
-        noise : float
-            Standard deviation of a value given the drawn lines, root mean square over the cells.
-        known : Posterior
-            The fitted model that they were drawn from.
-        latent : ndarray of shape (cells, n)
-            The draws before ratings are put on their levels; counts have a uniform number added.
-        shift : float or ndarray
-            What was added to them (:meth:`shifted`).
+    Attributes
+    ----------
+    values : ndarray of shape (cells, n)
+        The draws.
+    row, col : ndarray
+        Positions of the cells on the axes. Draws of cells that are observed are in ``values`` and in :meth:`frame`;
+        completed tables have what was observed.
+    rows, cols : Axis
+        Ids of the axes.
+    observed : Cells or None
+        The cells that the model was fitted to, or None where it does not hold them.
+    lines : ndarray
+        Positions of the rows that :meth:`table` shows.
+    assumes : str
+        Assumptions, in words.
+    sweeps : int
+        Number of sweeps of data augmentation between two draws. With 0 draws come from the mean-field posterior.
+    noise : float
+        Standard deviation of a value given the drawn lines, root mean square over the cells.
+    known : Posterior
+        The fitted model that they were drawn from.
+    latent : ndarray of shape (cells, n)
+        The draws before ratings are put on their levels; counts have a uniform number added.
+    shift : float or ndarray
+        What was added to them (:meth:`shifted`).
 
-        Examples
-        --------
-        >>> import numpy as np
-    from numpy.typing import ArrayLike
-    from scipy.stats import t as student
-        >>> import nmar
-        >>> cells, _ = nmar.simulate(shape=(40, 5), data=nmar.Effects("both"), density=0.7, seed=0)
-        >>> model = nmar.CCPF(nmar.Effects("both"), "ignorable", factors=2, random_state=0).fit(cells)
-        >>> completed = model.impute(n=5, seed=0)
-        >>> completed.table(0).shape, completed.values.shape[1]
-        ((40, 5), 5)
-        >>> found = completed.pool(lambda table: (table[0].mean(), table[0].var() / len(table)), df=39)
-        >>> bool(found.low < found.estimate < found.high)
-        True
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nmar
+    >>> cells, _ = nmar.simulate(shape=(40, 5), data=nmar.Effects("both"), density=0.7, seed=0)
+    >>> model = nmar.CCPF(nmar.Effects("both"), "ignorable", factors=2, random_state=0).fit(cells)
+    >>> completed = model.impute(n=5, seed=0)
+    >>> completed.table(0).shape, completed.values.shape[1]
+    ((40, 5), 5)
+    >>> found = completed.pool(lambda table: (table[0].mean(), table[0].var() / len(table)), df=39)
+    >>> bool(found.low < found.estimate < found.high)
+    True
     """
 
     values: Array

@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 
 from nmar.arrays import Array
 from nmar.data.cells import Cells
-from nmar.models.arguments import check_count
+from nmar.evaluate.lists import discount, judged
 
 __all__ = [
     "auc",
@@ -140,7 +140,14 @@ def auc(observed: ArrayLike, score: ArrayLike) -> float:
     return float((rankdata(rank)[seen].sum() - n * (n + 1) / 2) / (n * m))
 
 
-def recall(listed: ArrayLike, rows: ArrayLike, test: Cells, k: int = 10, at_least: float | None = None) -> float:
+def recall(
+    listed: ArrayLike,
+    rows: ArrayLike,
+    test: Cells,
+    k: int = 10,
+    at_least: float | None = None,
+    propensity: Any = None,
+) -> float:
     """Share of a row's relevant held-out columns that are among the first ``k`` of its list, averaged over rows.
 
     Parameters
@@ -155,6 +162,11 @@ def recall(listed: ArrayLike, rows: ArrayLike, test: Cells, k: int = 10, at_leas
         Length of the lists.
     at_least : float or None, default=None
         Smallest value of a relevant held-out cell. None: all are relevant.
+    propensity : callable, array-like or None, default=None
+        P(observed) of the held-out cells, by whose inverse they count: a function of row and column ids such as
+        :meth:`nmar.CCPF.observed_probability`, a matrix, or one number for each test cell in row-major order. Lists
+        are then judged by all relevant cells, as the observed ones stand for them, rather than by the popular ones.
+        Weights are cut at their 99 % quantile. None: each cell counts once.
 
     Returns
     -------
@@ -167,18 +179,35 @@ def recall(listed: ArrayLike, rows: ArrayLike, test: Cells, k: int = 10, at_leas
     >>> test = nmar.Cells.from_arrays([0, 0, 1], [2, 3, 1], [5.0, 4.0, 1.0])
     >>> nmar.metrics.recall([[2, 0], [1, 0]], [0, 1], test, k=2)
     0.75
+    >>> round(nmar.metrics.recall([[2, 0], [1, 0]], [0, 1], test, k=2, propensity=[0.5, 0.1, 0.1]), 3)
+    0.583
     """
-    hits, relevant = _hits(listed, rows, test, k, at_least)
-    return float((hits.sum(axis=1) / relevant).mean())
+    found = judged(listed, rows, test, k, at_least, propensity)
+    return float((found.gains.sum(axis=1) / found.total).mean())
 
 
-def ndcg(listed: ArrayLike, rows: ArrayLike, test: Cells, k: int = 10, at_least: float | None = None) -> float:
+def ndcg(
+    listed: ArrayLike,
+    rows: ArrayLike,
+    test: Cells,
+    k: int = 10,
+    at_least: float | None = None,
+    propensity: Any = None,
+) -> float:
     """Normalised discounted cumulative gain of lists of ``k``, averaged over rows; a relevant column gains 1.
 
     Parameters
     ----------
-    listed, rows, test, k, at_least : array-like, array-like, Cells, int, float or None
+    listed, rows : array-like
         As for :func:`recall`.
+    test : Cells
+        As for :func:`recall`.
+    k : int, default=10
+        As for :func:`recall`.
+    at_least : float or None, default=None
+        As for :func:`recall`.
+    propensity : callable, array-like or None, default=None
+        As for :func:`recall`. A relevant column gains the inverse of its P(observed).
 
     Returns
     -------
@@ -192,10 +221,8 @@ def ndcg(listed: ArrayLike, rows: ArrayLike, test: Cells, k: int = 10, at_least:
     >>> round(nmar.metrics.ndcg([[2, 0], [1, 0]], [0, 1], test, k=2), 4)
     0.8066
     """
-    hits, relevant = _hits(listed, rows, test, k, at_least)
-    discount = 1.0 / np.log2(np.arange(2, k + 2))
-    best = np.cumsum(discount)[np.minimum(relevant, k) - 1]
-    return float((hits @ discount[: hits.shape[1]] / best).mean())
+    found = judged(listed, rows, test, k, at_least, propensity)
+    return float((found.gains @ discount(found.gains.shape[1]) / found.best).mean())
 
 
 def average_precision(
@@ -220,9 +247,9 @@ def average_precision(
     >>> nmar.metrics.average_precision([[0, 2], [1, 0]], [0, 1], test, k=2)
     0.625
     """
-    hits, relevant = _hits(listed, rows, test, k, at_least)
-    precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
-    return float(((precision * hits).sum(axis=1) / np.minimum(relevant, k)).mean())
+    found = judged(listed, rows, test, k, at_least)
+    precision = np.cumsum(found.gains, axis=1) / np.arange(1, found.gains.shape[1] + 1)
+    return float(((precision * found.gains).sum(axis=1) / np.minimum(found.total, k)).mean())
 
 
 def rmse_scorer(model: Any, X: Any, y: ArrayLike | None = None) -> float:
@@ -325,30 +352,3 @@ def _alike(**arrays: ArrayLike) -> list[Array]:
     if len(set(lengths.values())) > 1 or 0 in lengths.values():
         raise ValueError(f"lengths {lengths} differ or are 0; pass one entry per cell in each")
     return list(found.values())
-
-
-def _hits(listed: ArrayLike, rows: ArrayLike, test: Cells, k: int, at_least: float | None) -> tuple[Array, Array]:
-    """Which places of the lists are relevant, and how many relevant columns a row has, for rows that have some."""
-    check_count("k", k, 1)
-    ids = np.asarray(listed)
-    lines = test.rows.positions(rows, "prior")
-    if ids.ndim != 2 or len(ids) != len(lines):
-        raise ValueError(f"listed has shape {ids.shape}, but there are {len(lines)} rows; pass one list for each")
-    relevant = test if at_least is None else test.select(test.values >= at_least)
-    degree = np.append(np.diff(relevant.by(0).indptr), 0)[lines]  # a row that was not held out has none
-    kept = np.flatnonzero(degree)
-    if not len(kept):
-        raise ValueError("test has no relevant cell in these rows; at least one is needed")
-    some = ids[kept, :k]
-    places = test.cols.positions(np.where(_is_none(some), -1, some).ravel(), "prior").reshape(some.shape)
-    width = test.shape[1] + 1
-    key = lines[kept][:, None].astype(np.int64) * width + places
-    row, col = relevant.positions()
-    hits = np.isin(key, row.astype(np.int64) * width + col) & (places >= 0) & ~_is_none(some)
-    return hits, degree[kept]
-
-
-def _is_none(ids: Array) -> Array:
-    if ids.dtype != object:
-        return np.zeros(ids.shape, np.bool_)
-    return np.array([one is None for one in ids.ravel().tolist()], np.bool_).reshape(ids.shape)

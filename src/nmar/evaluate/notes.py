@@ -31,6 +31,14 @@ KINDS = {
         " do, and the means of the values depend on them.",
         "What a row or a column chooses tells something about its values.",
     ),
+    "value": Kind(
+        "values decide",
+        "Values decide whether they are seen",
+        'mechanism "value"',
+        "Every cell has a value, and the rate at which it is seen rises or falls with it. The fit learns from missing"
+        " cells too.",
+        "A value is missing because of what it is.",
+    ),
     "shuffled": Kind(
         "choices of others",
         "Choices of other rows and columns, at random",

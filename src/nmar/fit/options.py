@@ -156,6 +156,7 @@ class Options:
         check_choice("target", self.target, ("observed", "all"))
         self._check_noise()
         self._check_mechanism()
+        self._check_members()
         self._check_levels()
         if self.propensity is not None and self.target != "all":
             raise ValueError("propensity is for target='all'; predictions for observed cells need none")
@@ -208,6 +209,19 @@ class Options:
             raise ValueError(f"mechanism={named!r} needs solver='batch', not {self.solver!r}")
         if self.by_value is not None:
             self._check_alone()
+
+    def _check_members(self) -> None:
+        """Only a pattern that is fitted alone, from all cells, can be averaged over several fits."""
+        if self.pattern is None or self.pattern.members == 1:
+            return
+        alone = isinstance(self.data, PatternOnly) or self.target == "all"
+        given = f"members={self.pattern.members} of the pattern"
+        if not alone or self.mechanism == "taste" or self.linkage == "two-stage":
+            raise ValueError(f"{given} need a pattern that is fitted alone: use nmar.PatternOnly() or target='all'")
+        if self.pattern.has_covariates:
+            raise ValueError(f"{given} cannot be averaged where the pattern has covariates; use members=1")
+        if self.method is not None or self.factors == "auto":
+            raise ValueError(f"{given} need solver='batch' and a number of factors")
 
     def _check_open(self) -> None:
         """Settings under which mechanisms can be compared."""

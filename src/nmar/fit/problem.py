@@ -85,14 +85,19 @@ def distinct_values(cells: Cells) -> Array:
 def units_of(cells: Cells, law: Law, linkage: Linkage) -> Units:
     """Mean and spread of the values for the Gaussian, their median for families on y > 0; counts have no units.
 
-    A scale linkage is not invariant under a shift, so only the spread is taken there.
+    A data model may have a center of its own. A scale linkage is not invariant under a shift, so its center is 0.
     """
     if law.family.unit_power is None or not law.data.has_values:
         return Units()
     values: Any = cells.by(law.lead).values  # in the order of the leading axis: the same bits transposed
     if not law.family.location:
         return Units.of_positive(values)
-    return Units.of_real(values, shifts=law.data.centers and linkage.mean != "scale")
+    center = law.data.center
+    if linkage.mean == "scale":
+        if center:
+            raise ValueError(f"center={center!r} of the data model and a linkage of the mean by a factor, which is 0's")
+        center = 0.0
+    return Units.of_real(values, center)
 
 
 def check_linked(data: DataModel, linkage: str, control: bool = False) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import warnings
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from nmar.fit.job import Job, Watch, check_cells, fixed_seed, hidden_cells
 from nmar.fit.loop.callbacks import Control
 from nmar.fit.loop.run import Progress, Trace
 from nmar.fit.mechanism import with_mechanism
+from nmar.fit.members import fit_members
 from nmar.fit.options import Options
 from nmar.fit.outofcore import check_memory, check_settings, verify
 from nmar.fit.problem import check_linked, seed_sequence, whole_seed
@@ -109,11 +111,8 @@ def train(
         verify(cells, executor)
         job = Job(options, cells, valid, away, choose(options.backend), executor, watch, control, keep, pattern=pattern)
         job = _prepared(job)
-        start = _two_stage(job) if options.linkage == "two-stage" else _start(job)
-        choices = choices or start.choices
-        return uninterrupted(
-            replace(finish(start.job, start.law, start.observed, start.progress, start.how), choices=choices)
-        )
+        found = fit_members(job, _run) if isinstance(options.data, PatternOnly) else _run(job)
+        return uninterrupted(replace(found, choices=choices or found.choices))
 
 
 def _coupled_to_something(cells: Cells, options: Options) -> Options:
@@ -136,6 +135,12 @@ def _prepared(job: Job) -> Job:
     if job.options.mechanism == "taste":
         job = _by_taste(job)
     return job
+
+
+def _run(job: Job) -> Fitted:
+    """The main run, from its start to the posterior it leaves."""
+    start = _two_stage(job) if job.options.linkage == "two-stage" else _start(job)
+    return replace(finish(start.job, start.law, start.observed, start.progress, start.how), choices=start.choices)
 
 
 def _start(job: Job) -> Start:
@@ -226,12 +231,11 @@ def _pattern_first(job: Job) -> Posterior:
     """The pattern alone, until its bound settles."""
     if job.pattern is not None:
         return job.pattern
-    plain = replace(job.options, linkage="ignorable", control=False, target="observed", propensity=None)
-    options = replace(plain, data=PatternOnly(), solver="batch", noise=None, tail=None, mechanism="none")
-    start = _start(replace(job, options=options, valid=None, watch=None, keep=_stage(job, "pattern")))
+    plain: dict[str, Any] = {"linkage": "ignorable", "control": False, "target": "observed", "propensity": None}
+    options = replace(job.options, data=PatternOnly(), solver="batch", noise=None, tail=None, mechanism="none", **plain)
+    alone = replace(job, options=options, valid=None, watch=None, keep=_stage(job, "pattern"))
     with preliminary():
-        fitted = uninterrupted(finish(start.job, start.law, start.observed, start.progress, start.how))
-    return fitted.posterior
+        return uninterrupted(fit_members(alone, _run)).posterior
 
 
 def _for_all_cells(job: Job) -> Job:

@@ -50,6 +50,7 @@ class Bilinear(DataModel):
     # Number of steps of conjugate gradients that update a diagonal line. More of them hardly save sweeps.
     steps: int = 2
     student: bool = False  # whether the prior of a line is a Student distribution, not a normal one
+    center: float | None = None  # value that predictions are shrunk to; None: the mean of the values
 
     @property
     def diagonal(self) -> bool:

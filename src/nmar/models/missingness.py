@@ -17,6 +17,7 @@ from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.data.levels import LevelDesign, level_design
 from nmar.kernels.spec import GammaTable, GammaUpdate, Kernels, Room
+from nmar.models.arguments import check_count
 from nmar.prob.factor import GammaFactor, gamma_divergence
 from nmar.prob.tree import LineRecord
 
@@ -80,6 +81,10 @@ class Pattern:
         per id (in a pandas index, or in the one column that holds every id), an array a line per position. Each
         category is a level, as is each fifth of the numbers of a column (each number, where there are no more than
         five), and missing entries are a level too.
+    members : int, default=1
+        Number of fits from different starts whose rates are averaged. The average ranks better than any of them and
+        takes so many times as long. For a pattern that is fitted alone: :class:`nmar.PatternOnly`, and the weights of
+        ``target="all"``.
     shape : float, default=0.3
         Prior shape of the weights, the paper's η = ζ.
     activity_shape, activity_rate : float, default=0.01 and 0.1
@@ -102,6 +107,7 @@ class Pattern:
     factors: Any = 10
     rows: Any = field(default=None, compare=False, repr=False)
     cols: Any = field(default=None, compare=False, repr=False)
+    members: int = 1
     shape: float = SHAPE
     activity_shape: float = 0.01
     activity_rate: float = 0.1
@@ -109,6 +115,7 @@ class Pattern:
     designs: tuple[LevelDesign | None, LevelDesign | None] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        check_count("members", self.members, 1)
         for name in ("shape", "activity_shape", "activity_rate"):
             value = getattr(self, name)
             if not (isinstance(value, int | float | np.number) and 0.0 < value < np.inf):

@@ -18,7 +18,6 @@ class Unmodelled(DataModel):
     """The data model of :class:`~nmar.models.settings.PatternOnly`."""
 
     has_values: ClassVar[bool] = False
-    centers: ClassVar[bool] = False
 
     def init(self, cells: Cells, lead: int, rng: np.random.Generator) -> Start:
         """Lines that show nothing."""

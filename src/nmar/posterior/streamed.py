@@ -10,7 +10,7 @@ from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.models.context import Executor
 from nmar.posterior.posterior import Posterior, log_density
-from nmar.posterior.recommend import recommend
+from nmar.posterior.recommend import Ranked, recommend
 
 BLOCK = 1 << 18  # cells that a task scores, about
 ROWS = 1 << 12  # rows that a task recommends to
@@ -50,28 +50,9 @@ def mean_log_density(given: Scored, executor: Executor) -> float:
     return sum(total for total, _ in found) / sum(count for _, count in found)
 
 
-class Recommended(NamedTuple):
-    """What a task reads: a model, what to rank by, and the cells whose columns are left out, or None."""
-
-    posterior: Posterior
-    n: int
-    by: str
-    seen: Cells | None
-
-    @property
-    def label(self) -> str:
-        """What dashboards call its tasks."""
-        return "recommend"
-
-
-def recommend_rows(given: Recommended, lines: Array) -> tuple[Array, Array]:
-    """Positions and scores of the best columns of some rows."""
-    return recommend(given.posterior, lines, given.n, given.by, None if given.seen is None else given.seen.by(0))
-
-
-def recommend_all(given: Recommended, lines: Array, executor: Executor) -> tuple[Array, Array]:
-    """The same for many rows, some at a time."""
-    parts = executor.map(recommend_rows, given, [lines[k : k + ROWS] for k in range(0, len(lines), ROWS)])
+def recommend_all(given: Ranked, lines: Array, executor: Executor) -> tuple[Array, Array]:
+    """Positions and scores of the best columns of many rows, some rows at a time."""
+    parts = executor.map(recommend, given, [lines[k : k + ROWS] for k in range(0, len(lines), ROWS)])
     width = max((which.shape[1] for which, _ in parts), default=0)
 
     def widened(part: Array, fill: Any) -> Array:

@@ -39,8 +39,8 @@ class Units:
     scale: float = 1.0
 
     @classmethod
-    def of_real(cls, values: Array, shifts: bool = True) -> Self:
-        """Mean and spread of real values; 0 and the spread where a shift would change the model.
+    def of_real(cls, values: Array, center: float | None = None) -> Self:
+        """Mean and spread of real values, or another center and the spread.
 
         The spread is that of a normal with the same tenth and ninetieth percentile, the standard deviation where
         these coincide, or the size of the values if all are alike. A few outliers change neither it nor the mean,
@@ -58,7 +58,7 @@ class Units:
         ends = low - middle - FAR * spread, high - middle + FAR * spread
         parts = (values[part].astype(np.float64) - middle for part in pieces(len(values), BLOCK))
         mean = middle + math.fsum(float(np.sum(np.clip(part, *ends))) for part in parts) / len(values)
-        return cls(mean if shifts else 0.0, spread or abs(mean) or 1.0)
+        return cls(mean if center is None else center, spread or abs(mean) or 1.0)
 
     @classmethod
     def of_positive(cls, values: Array) -> Self:

@@ -13,6 +13,7 @@ from nmar.data.labels import labelled
 from nmar.evaluate.curves import posterior_of
 from nmar.evaluate.notes import KINDS, ZIGZAG
 from nmar.fit.names import thinned_by
+from nmar.models.noise import MOST as NORMAL
 from nmar.posterior.posterior import Posterior
 from nmar.report.document import Fact
 
@@ -24,9 +25,11 @@ MOST = 12  # factors shown
 
 
 def kind_of(model: Any) -> str:
-    """ "coupled", "tail", "two-stage", "taste", "shuffled" or "ignorable"."""
+    """ "coupled", "tail", "two-stage", "taste", "shuffled", "value" or "ignorable"."""
     known = posterior_of(model)
     linkage = known.state.shared.linkage
+    if known.state.shared.mechanism is not None:
+        return "value"
     if linkage.bins == "known":
         return "two-stage"
     if linkage.couples:
@@ -49,7 +52,7 @@ def model_facts(model: Any) -> list[Fact]:
         Fact("pattern components", str(law.pattern.factors)),
     ]
     if shared.noise is not None and shared.noise.freedom:
-        found.append(Fact("tail", f"{shared.noise.freedom:.3g}", "degrees of freedom; infinite for normal values"))
+        found.append(_tail(shared.noise.freedom))
     if law.support is not None:
         found.append(Fact("values within", *_range(known)))
     reason = getattr(model, "stop_reason_", None)
@@ -57,6 +60,13 @@ def model_facts(model: Any) -> list[Fact]:
         found.append(Fact("sweeps", str(model.n_iter_), reason))
     seed = getattr(model, "random_state", None)
     return [*found, Fact("seed", str(seed))] if isinstance(seed, int) else found
+
+
+def _tail(freedom: float) -> Fact:
+    """Degrees of freedom of the tail; very many are none."""
+    if freedom >= NORMAL:
+        return Fact("tail", "normal", "no heavier tail was seen")
+    return Fact("tail", f"{freedom:.3g}", "degrees of freedom; infinite for normal values")
 
 
 def _mechanism(known: Posterior) -> list[Fact]:
@@ -254,13 +264,14 @@ def _noise_groups(model: Any, members: int, labels: Labels) -> list[Group]:
             continue
         order, ids = np.argsort(-noise.level, kind="stable"), labelled(noise.ids, names)
         ends = (("noisiest", order[:members]), ("quietest", order[::-1][:members]))
-        shown = tuple((end, ", ".join(f"{ids[k]} ({noise.level[k]:.3g})" for k in which)) for end, which in ends)
+        shown = tuple((end, _listed([(f"{ids[k]} ({noise.level[k]:.3g})", 0.0) for k in which])) for end, which in ends)
         found.append(Group(what, f"median {np.median(noise.level):.3g}", shown))
     return found
 
 
 def _listed(found: list[tuple[Any, float]]) -> str:
-    return ", ".join(str(one) for one, _ in found)
+    names = [str(one) for one, _ in found]
+    return ("; " if any("," in name for name in names) else ", ").join(names)
 
 
 def _clusters(model: Any, members: int, labels: Labels) -> list[Group]:

@@ -121,7 +121,7 @@ def detection(model: Any, ax: Any = None) -> Any:
     Parameters
     ----------
     model : CCPF
-        Fitted model.
+        Model fitted with ``mechanism="value"``.
     ax : matplotlib.axes.Axes or None, default=None
         Axes to draw on. None: new ones.
 

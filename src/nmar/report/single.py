@@ -67,7 +67,7 @@ def model_page(
         "<h2>What predictions are about</h2>"
         f"<p>{escape(POPULATIONS[known.law.target])}</p>"
         "<h3>What imputation takes for granted</h3>"
-        f"<p>{escape(assumption(known.law, known.state.shared.linkage))}</p>",
+        f"<p>{escape(assumption(known.law, known.state.shared.linkage, known.state.shared.mechanism))}</p>",
         figure_cards(_figures(model, found)),
         _next(name, columns or {}),
     ]

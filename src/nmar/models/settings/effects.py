@@ -12,7 +12,14 @@ from nmar.models.coordinates import Coordinates
 from nmar.models.product import Product
 from nmar.models.protocol import DataModel
 from nmar.models.settings.leveled import Leveled
-from nmar.models.settings.lines import check_covariates, effect_shape, with_designs, with_intercepts
+from nmar.models.settings.lines import (
+    center_name,
+    check_center,
+    check_covariates,
+    effect_shape,
+    with_designs,
+    with_intercepts,
+)
 
 SURE_SCALE = 1e6  # prior shape of a scale that is the same for all lines, for all practical purposes
 
@@ -32,6 +39,9 @@ class Effects(Leveled):
         Family. Effects of the Gaussian and of levels add up, those of the Poisson multiply.
     rows, cols : DataFrame, array-like or None, default=None
         Covariates, as in :class:`Factorization`.
+    center : float or None, default=None
+        Value that predictions are shrunk to where a row and a column have few values: the sum of the prior means of
+        both biases. None: the mean of the training values. Only Gaussian.
     levels, styles, styles_by : optional
         Levels and styles of ``family="levels"``, as in :class:`Factorization`.
 
@@ -45,12 +55,14 @@ class Effects(Leveled):
     family: Literal["gaussian", "poisson", "levels"] = "gaussian"
     rows: Any = field(default=None, compare=False, repr=False)
     cols: Any = field(default=None, compare=False, repr=False)
+    center: float | None = None
 
     def __post_init__(self) -> None:
         check_choice("axis", self.axis, ("rows", "cols", "both"))
         check_choice("family", self.family, ("gaussian", "poisson", "levels"))
         self.check_levels(self.family)
         check_covariates(self.family, self.rows, self.cols)
+        check_center(self.family, self.center)
         other = {"rows": self.cols, "cols": self.rows, "both": None}[self.axis]
         if other is not None:
             raise ValueError(f"axis={self.axis!r} has no effects of the other axis, so its covariates say nothing")
@@ -63,7 +75,7 @@ class Effects(Leveled):
         axes = (own, other) if self.axis == "rows" else (other, own)
         if self.axis == "both":
             axes = with_intercepts(0, cells)
-        return Bilinear(with_designs(axes, cells, self.rows, self.cols))
+        return Bilinear(with_designs(axes, cells, self.rows, self.cols), center=self.center)
 
     def _poisson(self, cells: Cells | None) -> DataModel:
         """Gamma effects around a common level: one weight says nothing about a scale of its own, so lines share it.
@@ -81,4 +93,4 @@ class Effects(Leveled):
     def describe(self) -> str:
         """Name and axis, and whether it has covariates."""
         known = "" if self.rows is None and self.cols is None else "+covariates"
-        return f"{self.kind}effects:{self.axis}{self.styles_name}{known}"
+        return f"{self.kind}effects:{self.axis}{self.styles_name}{known}{center_name(self.center)}"

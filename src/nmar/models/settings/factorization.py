@@ -14,7 +14,14 @@ from nmar.models.coordinates import Coordinates
 from nmar.models.product import Product
 from nmar.models.protocol import DataModel
 from nmar.models.settings.leveled import Leveled
-from nmar.models.settings.lines import check_covariates, effect_shape, with_designs, with_intercepts
+from nmar.models.settings.lines import (
+    center_name,
+    check_center,
+    check_covariates,
+    effect_shape,
+    with_designs,
+    with_intercepts,
+)
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,9 @@ class Factorization(Leveled):
         Covariates of the rows and of the columns. The prior means of factors and biases depend on them. A frame has a
         line per id (in a pandas index, or in the one column that holds every id), an array a line per position. Ids
         without cells are predicted from their covariates. Not Poisson.
+    center : float or None, default=None
+        Value that predictions are shrunk to where a row and a column have few values: the sum of the prior means of
+        both biases. None: the mean of the training values. Only ``family="gaussian"``.
     levels : sequence or None, default=None
         All levels in order, with ``family="levels"``. None: those found in the values.
     styles : int or "auto", default=1
@@ -61,6 +71,7 @@ class Factorization(Leveled):
     student: bool = True
     rows: Any = field(default=None, compare=False, repr=False)
     cols: Any = field(default=None, compare=False, repr=False)
+    center: float | None = None
 
     def __post_init__(self) -> None:
         if self.rank != "auto":
@@ -69,6 +80,7 @@ class Factorization(Leveled):
         self.check_levels(self.family)
         check_choice("covariance", self.covariance, ("full", "diagonal"))
         check_covariates(self.family, self.rows, self.cols)
+        check_center(self.family, self.center)
 
     def build(self, cells: Cells | None) -> DataModel:
         """A Gaussian bilinear model or a Poisson product. Warns of a rank above the matrix's smaller side.
@@ -85,7 +97,7 @@ class Factorization(Leveled):
         axis = Coordinates(factors, (0.0,) * rank, factors)
         axes = with_intercepts(rank, cells) if self.bias else (axis, axis)
         axes = with_designs(axes, cells, self.rows, self.cols)
-        return Bilinear(axes, self.covariance, rank, student=self.student)
+        return Bilinear(axes, self.covariance, rank, student=self.student, center=self.center)
 
     def _poisson(self, rank: int, cells: Cells | None) -> DataModel:
         """Hierarchical gamma lines whose priors are as wide as the line means differ beyond Poisson noise.
@@ -103,4 +115,5 @@ class Factorization(Leveled):
         """Name and rank, and whether it has covariates."""
         name = f"{self.kind}factorization"
         known = "" if self.rows is None and self.cols is None else "+covariates"
+        known += center_name(self.center)
         return f"{name}:{self.rank}" + (":diagonal" if self.covariance == "diagonal" else "") + self.styles_name + known

@@ -33,6 +33,21 @@ def check_covariates(family: str, rows: Any, cols: Any) -> None:
         )
 
 
+def check_center(family: str, center: float | None) -> None:
+    """A center is a finite number, of Gaussian values."""
+    if center is None:
+        return
+    if family != "gaussian":
+        raise ValueError(f"center={center!r} is for family='gaussian', not {family!r}")
+    if isinstance(center, bool) or not (isinstance(center, int | float | np.number) and np.isfinite(center)):
+        raise ValueError(f"center={center!r}; give a finite number, or None for the mean of the values")
+
+
+def center_name(center: float | None) -> str:
+    """What a name says of the center, where it is not the mean."""
+    return "" if center is None else f":center-{center:g}"
+
+
 def with_designs(
     axes: tuple[Coordinates, Coordinates], cells: Cells | None, rows: Any, cols: Any
 ) -> tuple[Coordinates, Coordinates]:
