@@ -29,7 +29,8 @@ def write_with(path: str | os.PathLike[str], write: Callable[[Path], object], sy
     if not target.parent.is_dir():
         raise FileNotFoundError(f"path={str(path)!r}: the folder {str(target.parent)!r} does not exist; create it")
     temporary = target.with_name(f".{target.stem}.{secrets.token_hex(8)}{target.suffix}")
-    _remove_leftovers(target)
+    if sync:  # not for shards, of which a folder has thousands
+        _remove_leftovers(target)
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     try:
         # not with mkstemp, which makes files that only their owner can read
