@@ -23,11 +23,12 @@ from nmar.fit.loop.callbacks import Control
 from nmar.fit.loop.run import Progress, Trace
 from nmar.fit.mechanism import with_mechanism
 from nmar.fit.members import other_members, with_members
+from nmar.fit.notice import ratings_taken_for_numbers
 from nmar.fit.options import Options
 from nmar.fit.outofcore import check_memory, check_settings, verify
 from nmar.fit.problem import check_linked, seed_sequence, whole_seed
 from nmar.fit.result import Choice, Fitted, preliminary, uninterrupted
-from nmar.fit.search.choose import choose_factors, choose_rank, ranked
+from nmar.fit.search.choose import choose_factors, choose_rank, choose_styles, ranked
 from nmar.fit.search.starts import first_problem, first_state
 from nmar.fit.solvers.twostage import on_pattern
 from nmar.fit.target import given_probability, weighted
@@ -99,6 +100,8 @@ def train(
     check_cells(cells)
     check_settings(cells, options)
     options = _coupled_to_something(cells, options)
+    if (said := ratings_taken_for_numbers(cells, options.data)) is not None:
+        log.info(said)
     control, choices = control or Control(), tuple[Choice, ...]()
     if options.linkage == "auto":
         found, options, choices = _choose_linkage(cells, options, valid, hidden, (watch, control, keep))
@@ -165,11 +168,12 @@ def _start(job: Job) -> Start:
 
 
 def _settled(job: Job) -> tuple[Job, tuple[Choice, ...], tuple[tuple[str, int], ...]]:
-    """The job with a rank and a number of factors where they were left open, what was tried, and what was chosen."""
+    """The job with numbers for those that were left open, what was tried, and what was chosen."""
     choices: tuple[Choice, ...] = ()
     chosen: dict[str, int] = {}
     for name, is_open, choose_one in (
         ("rank", job.options.open_rank, choose_rank),
+        ("styles", job.options.open_styles, choose_styles),
         ("factors", job.options.factors == "auto", choose_factors),
     ):
         if is_open:
