@@ -80,6 +80,17 @@ def test_a_cluster():
     assert names["there"].bound_trace_.tolist() == names["model"].bound_trace_.tolist()
 
 
+def test_the_gallery(tmp_path, monkeypatch):
+    """Its code writes the three pages, which say what their pictures show."""
+    monkeypatch.chdir(tmp_path)
+    names = run("gallery.md")
+    pages = {one: (tmp_path / f"{one}.html").read_text("utf-8") for one in ("compare", "why", "model")}
+    assert all("<script" not in page and "prefers-color-scheme: dark" in page for page in pages.values())
+    assert "recommended</span>" in pages["compare"] and "protein 1" in pages["model"]
+    assert "Values decide whether they are seen" in pages["model"]
+    assert names["why"].verdict in pages["why"].replace("−", "-")
+
+
 def test_ratings():
     names = run("how-to/ratings.md")
     test, chance = names["test"], names["chance"]
