@@ -62,7 +62,7 @@ def crowded_functions(tree: ast.AST) -> list[str]:
 
 
 def outside_reads(tree: ast.AST) -> list[str]:
-    """Reads of ``_seen`` by its name as a text, and of another object than ``self`` and ``model``."""
+    """Reads of ``_seen``, as an attribute or by its name as a text."""
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and node.value == "_seen":
