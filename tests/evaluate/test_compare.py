@@ -152,7 +152,7 @@ def test_models_of_two_stages_share_the_first_one(linked: nmar.Cells, monkeypatc
     """The pattern is fitted once for each split, and every fit is the one that it would be by itself."""
     made: list[int] = []
     first = compare_module.first_stage
-    monkeypatch.setattr(compare_module, "first_stage", lambda *a: (made.append(a[1].seed), first(*a))[1])
+    monkeypatch.setattr(compare_module, "first_stage", lambda *a: (made.append(a[1].random_state), first(*a))[1])
     options = {"factors": 2, "max_iter": 3, "seeds": 2, "n_jobs": 1}
     result = nmar.compare(linked, [DATA, "effects"], ["linear"], **options)
     assert made == [0, 1]
