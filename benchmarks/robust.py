@@ -20,7 +20,7 @@ import numpy as np
 import nmar
 from benchmarks.problems import coat
 from benchmarks.target import FOLDS, candidates, features, fit, judges
-from nmar import CCPF, Cells, Effects, Factorization, Free
+from nmar import CCPF, Cells, Effects, Factorization, Free, Pattern
 from nmar.fit.target import CLIP
 
 Predictor = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -61,11 +61,11 @@ def first_stages(known: dict[str, np.ndarray]) -> Iterator[tuple[str, object, ob
 def fitted(cells: Cells, seed: int, covariates: bool, **more: object) -> Iterator[tuple[str, str, Predictor]]:
     """Every candidate on these cells: its kind, its name and what it predicts."""
     known = features() if covariates else {}
-    for name, data, linkage in candidates(covariates):
-        yield "weighted", name, fit(data, linkage, cells, seed, **more).predict_entries
+    for name, chosen in candidates(covariates, pattern=False).items():
+        yield "weighted", name, fit(chosen, cells, seed, **more).predict_entries
     inverse = inverse_probability(cells, seed, **more)
     for first, data, linkage, target in first_stages(known):
-        model = fit(data, linkage, cells, seed, target, **more)
+        model = fit((data, linkage, Pattern(3)), cells, seed, target, **more)
         everywhere = np.indices(cells.shape).reshape(2, -1)
         imputed = model.predict_entries(*everywhere).reshape(cells.shape)
         made = pseudo_values(cells, imputed, inverse)
@@ -73,7 +73,7 @@ def fitted(cells: Cells, seed: int, covariates: bool, **more: object) -> Iterato
         for second in models(known):
             whole = CCPF(second, "ignorable", factors=1, noise="constant", random_state=seed).fit(made)
             yield "pseudo-values", f"{first} → {second.describe()}", whole.predict_entries
-            rest = fit(second, "ignorable", left, seed, **more)
+            rest = fit((second, "ignorable", Pattern(3)), left, seed, **more)
             yield "residuals", f"{first} → {second.describe()}", _sum_of(imputed, rest)
 
 

@@ -79,7 +79,7 @@ def candidates(covariates: bool, pattern: bool) -> dict[str, Candidate]:
     for name, law in patterns(pattern).items():
         for center in CENTERS:
             more = {**known, "center": center}
-            for data in (Effects("both", **more), Factorization(2, **more), Factorization(5, **more)):
+            for data in (Effects("both", **more), Factorization(2, **more)):
                 found[f"{data.describe()}, ignorable{name}"] = data, "ignorable", law
                 for s in (4, 16):
                     found[f"{data.describe()}, shift, s = {s}{name}"] = data, Free(thinning=s, mean="shift"), law
@@ -89,8 +89,8 @@ def candidates(covariates: bool, pattern: bool) -> dict[str, Candidate]:
 def fit(chosen: Candidate, cells: Cells, seed: int, target: str = "all", **more: object) -> CCPF:
     """One fit."""
     data, linkage, pattern = chosen
-    settings = {"noise": "constant", "starts": "auto", "random_state": seed, "target": target}
-    return CCPF(data, linkage, pattern=pattern, n_jobs=1, **settings).fit(cells, **more)
+    settings = {"noise": "constant", "random_state": seed, "target": target, "n_jobs": 1}
+    return CCPF(data, linkage, pattern=pattern, **settings).fit(cells, **more)
 
 
 def observed_likelihood(train: Cells, pattern: Pattern, seed: int) -> np.ndarray:
@@ -141,7 +141,7 @@ def selected(predicted: dict[str, np.ndarray], values: np.ndarray, weights: np.n
     return found
 
 
-def ridge(cells: Cells, rank: int, penalty: float, seed: int, sweeps: int = 20) -> np.ndarray:
+def ridge(cells: Cells, rank: int, penalty: float, seed: int, sweeps: int = 10) -> np.ndarray:
     """Factorization by alternating ridge regressions of the ratings themselves, which shrinks predictions to 0."""
     rng = np.random.default_rng(seed)
     sides = [rng.normal(0.0, 0.1, (n, rank)) + rank**-0.5 for n in cells.shape]

@@ -4,7 +4,7 @@ Loops that are compiled for the widths of their lines take seconds each, and tes
 widths gives the same numbers (tests/contract/test_widths.py), so the tests run on it.
 """
 
-import datetime
+import hashlib
 import os
 import signal
 import sys
@@ -14,7 +14,9 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of scikit-learn's trees wait for each other where cores are few
 os.environ.setdefault("NMAR_FIXED_WIDTHS", "0")  # before nmar is imported, and for the processes that tests start
-os.environ.setdefault("NMAR_TEST_SAMPLE", str(datetime.date.today().toordinal()))  # before xdist starts its processes
+SOURCES = sorted((Path(__file__).parents[1] / "src").rglob("*.py"))
+SAMPLE = hashlib.sha256(b"".join(file.read_bytes() for file in SOURCES)).hexdigest()[:8]  # of these sources, always
+os.environ.setdefault("NMAR_TEST_SAMPLE", SAMPLE)  # before xdist starts its processes
 for _folder in ("oracle", "contract"):
     sys.path.insert(0, str(Path(__file__).parent / _folder))
 

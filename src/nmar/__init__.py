@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # what editors and type checkers see; at run time names are imported when they are first used
     from nmar.data import datasets as datasets
     from nmar.data.cells import Cells as Cells
+    from nmar.data.container import FileError as FileError
     from nmar.data.dataset import Dataset as Dataset
     from nmar.data.read import read as read
     from nmar.data.split import EntryKFold as EntryKFold

@@ -263,7 +263,7 @@ def test_every_kind_and_family_is_here():
 
 @dtypes
 @others
-@some(CASES, 4)
+@some(CASES, 6)
 def test_expect_and_statistics_equal_the_reference(case, backend, dtype):
     block, table = block_of(case, dtype), crossing_of(case)
     kernels, reference = choose(backend), choose("reference")
@@ -281,7 +281,7 @@ def test_expect_and_statistics_equal_the_reference(case, backend, dtype):
 
 
 @both
-@some(CASES, 6)
+@some(CASES, 9)
 def test_what_holds_of_every_expectation(case, backend):
     block, table, kernels = block_of(case), crossing_of(case), choose(backend)
     found = kernels.expect(*block.views(), table)

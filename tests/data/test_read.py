@@ -176,6 +176,20 @@ def test_path_is_checked(tmp_path):
         read(write(tmp_path / "a.parquet", "nonsense"))
 
 
+def test_a_flipped_byte_in_the_footer_of_a_parquet_file_is_an_error_that_names_it(tmp_path):
+    """Of every kind that pyarrow raises: integers of more than 64 bits were a NotImplementedError."""
+    path = tmp_path / "a.parquet"
+    pa.parquet.write_table(pa.table({"row": [0, 1], "col": [0, 1], "value": [1.0, 2.0]}), path)
+    content, refused = path.read_bytes(), 0
+    for place in range(len(content) - 300, len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0x41]) + content[place + 1 :])
+        try:
+            read(path)
+        except ValueError as error:
+            refused += "a.parquet" in str(error)
+    assert refused > 50
+
+
 def test_parquet_without_pyarrow(tmp_path, monkeypatch):
     path = tmp_path / "a.parquet"
     write_frame(path, COLUMNS)

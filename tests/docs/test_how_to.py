@@ -80,6 +80,38 @@ def test_a_cluster():
     assert names["there"].bound_trace_.tolist() == names["model"].bound_trace_.tolist()
 
 
+def test_why_values_are_missing():
+    names = run("how-to/why-missing.md")
+    assert names["found"].kind == "value"
+    error = names["missing"] - names["full"][~names["seen"]]
+    assert abs(error.mean()) < 0.15
+    exact, along = names["full"].mean(), names["along"]
+    assert along.low[2] < exact < along.high[2] and along.low[0] > exact  # slopes of 2 and of 0
+    assert 0.0 < names["turn"] < 3.0
+
+
+def test_the_gallery(tmp_path, monkeypatch):
+    """Its code writes the three pages, which say what their pictures show."""
+    monkeypatch.chdir(tmp_path)
+    names = run("gallery.md")
+    pages = {one: (tmp_path / f"{one}.html").read_text("utf-8") for one in ("compare", "why", "model")}
+    assert all("<script" not in page and "prefers-color-scheme: dark" in page for page in pages.values())
+    assert "recommended</span>" in pages["compare"] and "protein 1" in pages["model"]
+    assert "Values decide whether they are seen" in pages["model"]
+    assert names["why"].verdict in pages["why"].replace("−", "-")
+
+
+def test_ratings():
+    names = run("how-to/ratings.md")
+    test, chance = names["test"], names["chance"]
+    np.testing.assert_allclose(chance.sum(axis=1), 1.0)
+    np.testing.assert_allclose(names["mean"], chance @ np.arange(1.0, 6.0))
+    own = chance[np.arange(len(test)), test.values.astype(int) - 1]
+    assert names["score"] == np.log(own).mean() > np.log(0.2) + 0.4
+    assert names["cuts"].shape == (2, 4) and abs(names["share"][0] - 0.5) < 0.15
+    assert len(set(names["members"] % 2)) == 1
+
+
 def test_a_service(tmp_path, monkeypatch):
     """The page's service answers requests; the other answers are those of the model."""
     pytest.importorskip("fastapi")

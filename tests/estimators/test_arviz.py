@@ -82,3 +82,15 @@ def test_arviz_reads_them() -> None:
     model, _, test = fitted()
     tree = nmar.to_arviz(model, test, draws=50, seed=0)
     assert {"mean", "sd"} <= set(az.summary(tree, var_names=["dispersion"]).columns)
+
+
+def test_chains_are_independent_and_the_first_is_that_of_one() -> None:
+    model, _, test = fitted()
+    one = nmar.to_arviz(model, test, draws=3, seed=1)
+    two = nmar.to_arviz(model, test, draws=3, seed=1, chains=2)
+    assert two["posterior"].sizes["chain"] == 2
+    first, second = two["posterior"]["row_factors"].values
+    np.testing.assert_array_equal(first, one["posterior"]["row_factors"].values[0])
+    assert not np.isclose(first, second).any()
+    with pytest.raises(ValueError, match="chains=0"):
+        nmar.to_arviz(model, test, chains=0)

@@ -339,3 +339,14 @@ def test_the_same_fit_gives_the_same_bytes(cells, tmp_path):
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
     loaded = nmar.load(tmp_path / "first")
     assert loaded.random_state == 7 and np.isnan(loaded.seconds_trace_).all()
+
+
+def test_temporary_files_of_killed_processes_are_removed_after_a_day(cells, tmp_path):
+    model = nmar.CCPF(nmar.Effects("rows"), **OPTIONS).fit(cells)
+    old, new, other = (tmp_path / f".{name}.nmar" for name in (f"m.{16 * 'a'}", f"m.{16 * 'b'}", f"n.{16 * 'a'}"))
+    for file in (old, new, other):
+        file.write_bytes(b"")
+    for file in (old, other):
+        os.utime(file, (0.0, 0.0))
+    model.save(tmp_path / "m.nmar")
+    assert {file.name for file in tmp_path.iterdir()} == {"m.nmar", new.name, other.name}

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -319,3 +320,19 @@ def test_a_killed_scheduler_is_said_to_be_gone_and_the_fit_goes_on_from_its_chec
             process.kill()
             process.wait()
     assert same_fit(model("full", max_iter=6).fit(dataset, resume=True, **kept), whole)
+
+
+def test_a_scheduler_that_is_dead_before_the_first_task_is_said_to_be_gone(tmp_path):
+    class Dead:
+        status = "running"
+        scheduler = SimpleNamespace(addr="tcp://10.0.0.1:8786", ncores=None)
+
+        def nthreads(self):
+            raise OSError("Timed out trying to connect")
+
+        def sync(self, *asked, **more):
+            raise OSError("Timed out trying to connect")
+
+    gone = pytest.raises(cluster.ClusterLost, match=r"tcp://10\.0\.0\.1:8786 is gone")
+    with gone, cluster.on_cluster(Dead(), Storage(str(tmp_path))):
+        pass

@@ -20,8 +20,10 @@ from nmar.models.missingness import Pattern
 from nmar.models.noise import Noise
 from nmar.models.shared import balanced_noise, update_shared
 from nmar.models.state import State
+from nmar.posterior import levels
 from nmar.prob.cuts import EXTRA, better_cuts, log_prior
 from nmar.prob.truncated import truncated
+from nmar.report.single import model_page
 
 CUTS = {"one": [[-1.5, -0.2, 0.5, 2.0]], "two": [[-1.5, -0.2, 0.5, 2.0], [-2.5, -1.0, 1.4, 1.6]]}
 MODELS = {
@@ -254,6 +256,78 @@ def test_imputed_tables_hold_levels():
         assert np.mean(tables.shifted(1.0).array(1)) > np.mean(tables.array(1))
 
 
+def test_the_number_of_styles_is_chosen():
+    cells, _ = rated((120, 60), seed=4)
+    one, _ = rated((120, 60), cuts="one", seed=4)
+    for given, expected in ((cells, 2), (one, 1)):
+        model = fitted(given, data=nmar.Factorization(2, family="levels", styles="auto"), max_iter=5)
+        assert model.styles_.cuts.shape == (model.choices_[0].value, 4)
+        assert (model.choices_[0].value >= 2) == (expected == 2)
+        assert [choice.setting for choice in model.choices_] == ["styles"] * len(model.choices_)
+
+
+def test_levels_are_compared_by_the_probability_of_the_level():
+    cells, _ = rated()
+    rare = cells.values.copy()
+    rare[0] = 6.0  # a level that may be in no training cell
+    result = nmar.compare(
+        cells.with_values(rare), "levels-factorization:2:styles-2", seeds=1, factors=2, max_iter=5, verbose=0
+    )
+    assert [row.name for row in result.rows] == ["ignorable", "taste", "taste (shuffled)"]
+    assert result.rows[0].log_likelihood > -np.log(6.0) - 1.0
+    assert "log P(level)" in result.text()
+    assert "nats of log P(level) per cell" in result.unit
+    assert "levels=(1.0, 2.0, 3.0, 4.0, 5.0, 6.0)" in result.verdict.line
+    with pytest.raises(ValueError, match="beside models of numbers"):
+        nmar.compare(cells, ["factorization:2", "levels-factorization:2"])
+
+
+def test_simulated_levels_are_recovered():
+    data = nmar.Factorization(2, family="levels", levels=range(1, 6), styles=2)
+    cells, truth = nmar.simulate((300, 120), data, "ignorable", 0.4, seed=1, noise="rows")
+    assert set(np.unique(cells.values)) == set(range(1, 6))
+    train, _, test = cells.split(test=0.2, valid=0.0, seed=0)
+    model = fitted(train, data=data, factors=5, max_iter=60)
+    best = truth.posterior.state.shared.reader.cuts
+    exact = np.log(levels.probabilities(truth.posterior, *test.positions()))
+    gap = exact[np.arange(len(test)), test.values.astype(int) - 1].mean() - model.log_likelihood(test)
+    parameters = (300 + 120) * (2 + 1 + 1)  # factors, bias and noise of each line; half a nat each is lost on average
+    assert 0.0 < gap < parameters / len(train)
+    order = model.styles_.probability[truth.posterior.state.sides[0].reading.probability[:, 0] == 1.0].mean(axis=0)
+    found = model.styles_.cuts[np.argsort(-order)]
+    assert np.corrcoef(found.ravel(), best.ravel())[0, 1] > 0.98
+    with pytest.raises(ValueError, match="give all levels"):
+        nmar.simulate((30, 20), nmar.Effects(family="levels"), "ignorable")
+    with pytest.raises(ValueError, match="linkage='linear'"):
+        nmar.simulate((30, 20), data)
+
+
+def test_ratings_that_are_taken_for_numbers_are_noticed(caplog):
+    cells, _ = rated()
+    said = "values are 5 levels from 1 to 5, taken for numbers"
+    with caplog.at_level("INFO", "nmar"):
+        fitted(cells, data=nmar.Factorization(2), max_iter=2)
+    assert said in caplog.text
+    caplog.clear()
+    with caplog.at_level("INFO", "nmar"):
+        fitted(cells, max_iter=2)
+        fitted(cells.with_values(cells.values + 0.1 * np.arange(len(cells))), data=nmar.Factorization(2), max_iter=2)
+        fitted(cells.with_values(cells.values), data=nmar.Factorization(2, family="poisson"), max_iter=2)
+    assert "levels from" not in caplog.text
+
+
+def test_a_page_shows_how_levels_are_used():
+    cells, _ = rated()
+    model = fitted(cells, data=nmar.Factorization(2, family="levels", styles=2), max_iter=5)
+    page = model_page(model, cells)
+    assert "Cut points of the levels" in page
+    assert "typical rows" in page
+    assert "log P(level)" in page
+    ax = nmar.plot.levels(model, [0, 1], [2, 3])
+    heights = [bar.get_height() for bar in ax.patches]
+    np.testing.assert_allclose(heights, model.predict_levels([0, 1], [2, 3]).ravel())
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -287,7 +361,7 @@ def test_values_that_are_no_levels_are_refused():
 
 
 def test_bounds_pair():
-    """The bound of a fit is that of its sweeps: monotone in the trace too."""
+    """The bound of a fit is that of its sweeps: it rises in the trace too."""
     cells, _ = rated()
     trace = fitted(cells, data=nmar.Factorization(2, family="levels", styles=2), max_iter=30, tol=0.0).bound_trace_
     assert all(after >= before for before, after in pairwise(trace))

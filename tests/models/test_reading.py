@@ -43,6 +43,7 @@ class AsTheyAre:
     """Values that are observed themselves."""
 
     alternates = False
+    learns_scale = True
     scale_is_known = False
 
     def start(self, axis, n):
@@ -53,9 +54,9 @@ class AsTheyAre:
         y = given.cells.values.astype(np.float64)
         square = (y - given.mean) ** 2 + given.variance
         log_z = -0.5 * np.sum(weight * (np.log(2.0 * np.pi * given.noise) + square / given.noise))
-        return Reading(y, np.zeros(len(y)), float(log_z))
+        return Reading(y, np.ones(len(y)), square, float(log_z))
 
-    def learned(self, sums, scaled):
+    def learned(self, sums):
         return self
 
     def log_prior(self):

@@ -33,8 +33,8 @@ SCALE = (1.0, 0.8, 1.3, 1.1)
 def sampled(cases, share):
     """The cases of a wide table as parameters: one of each ``share`` neighbours, drawn by seed, others are slow.
 
-    The seed is NMAR_TEST_SAMPLE, by default the day (tests/conftest.py), so that in time every case has been run by the
-    test command; `python -m pytest -m slow` runs the others of this seed.
+    The seed is NMAR_TEST_SAMPLE, by default a hash of the sources (tests/conftest.py): the same sources run the same
+    cases, and changes come upon all of them in time. `python -m pytest -m slow` runs the others of this seed.
     """
     cases, drawn = list(cases), random.Random(os.environ["NMAR_TEST_SAMPLE"])
     chosen = {start + drawn.randrange(share) for start in range(0, len(cases), share)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -238,3 +239,28 @@ def test_doctor_says_what_is_wrong_with_a_file(good, tmp_path, capsys):
     told = capsys.readouterr().out
     assert "training cells" in told
     assert "damaged" in told and "not a complete" in told and "No such file" in told
+
+
+def test_doctor_compares_every_file_of_a_dataset_with_its_checksum(cells, tmp_path, capsys):
+    nmar.Dataset.from_cells(cells, tmp_path / "store")
+    assert main(["doctor", str(tmp_path / "store")]) == 0
+    assert f"{len(cells)} of 20 × 15" in capsys.readouterr().out
+    file = tmp_path / "store" / "by1" / "00000.values"
+    content = bytearray(file.read_bytes())
+    content[3] ^= 1
+    file.write_bytes(content)
+    assert main(["doctor", str(tmp_path / "store"), str(tmp_path)]) == 1
+    told = capsys.readouterr().out
+    assert "00000.values' is damaged: its checksum is wrong" in told and "no folder of a dataset" in told
+
+
+def test_a_crafted_checkpoint_of_other_lines_does_not_reach_the_fit(cells, tmp_path):
+    model = nmar.CCPF(nmar.Factorization(1), "linear", noise="constant", tail=False, **OPTIONS)
+    model.fit(cells, checkpoint=tmp_path, every=1)
+    newest = max(tmp_path.glob("*.nmar"))
+    fingerprint, run = store.load(newest, "nmar-checkpoint")
+    rows, cols = run.state.sides
+    fewer = replace(run, state=replace(run.state, sides=(rows.take(slice(0, 5)), cols)))
+    store.save(newest, (fingerprint, fewer), "nmar-checkpoint")
+    with pytest.raises(ValueError, match="the checkpoint has other lines than a fit of these cells"):
+        model.set_params(max_iter=5).fit(cells, checkpoint=tmp_path, resume=True)

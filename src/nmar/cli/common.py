@@ -30,6 +30,15 @@ def note(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+def note_ratings(cells: Cells, models: list[Any]) -> None:
+    """Say on standard error where values that look like ratings are taken for numbers."""
+    from nmar.fit.notice import ratings_taken_for_numbers
+
+    said = [text for model in models if (text := ratings_taken_for_numbers(cells, model)) is not None]
+    if said:
+        note(f"{said[0]}: --data levels-factorization:10")
+
+
 # --- arguments ----------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from nmar.cli.common import (
     note,
+    note_ratings,
     out,
     quiet_argument,
     read_cells,
@@ -73,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
     from nmar.report.html import comparison_page
     from nmar.report.text import wrapped
 
+    note_ratings(cells, models)
     settings = settings_of(args, SETTINGS)
     result = compare(
         None if held_out is not None else cells,

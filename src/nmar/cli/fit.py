@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmar.cli.common import (
     note,
+    note_ratings,
     out,
     quiet_argument,
     read_cells,
@@ -73,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
     from nmar.estimators.ccpf import CCPF
     from nmar.report.described import chosen_words, noise_words
 
+    note_ratings(cells, [data])
     settings = _with_bounds(settings_of(args, SETTINGS), data)
     model = CCPF(data=data, linkage=linkage, verbose=0 if args.quiet else 1, **settings)
     kept = {"checkpoint": args.checkpoint, "every": args.every, "resume": args.resume}

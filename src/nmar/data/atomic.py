@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import re
 import secrets
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+OLD = 86_400.0  # seconds after which a temporary file is one that a killed process has left
 
 
 def write_with(path: str | os.PathLike[str], write: Callable[[Path], object], sync: bool = True) -> Path:
@@ -24,6 +29,8 @@ def write_with(path: str | os.PathLike[str], write: Callable[[Path], object], sy
     if not target.parent.is_dir():
         raise FileNotFoundError(f"path={str(path)!r}: the folder {str(target.parent)!r} does not exist; create it")
     temporary = target.with_name(f".{target.stem}.{secrets.token_hex(8)}{target.suffix}")
+    if sync:  # not for shards, of which a folder has thousands
+        _remove_leftovers(target)
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     try:
         # not with mkstemp, which makes files that only their owner can read
@@ -46,6 +53,17 @@ def write_with(path: str | os.PathLike[str], write: Callable[[Path], object], sy
             ) from error
         raise
     return target
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove temporary files of this target that a killed process has left; nobody writes one for a day."""
+    name = re.compile(rf"\.{re.escape(target.stem)}\.[0-9a-f]{{16}}{re.escape(target.suffix)}")
+    with os.scandir(target.parent) as entries:
+        found = [Path(one.path) for one in entries if name.fullmatch(one.name)]
+    for one in found:
+        with contextlib.suppress(OSError):  # another process was faster
+            if time.time() - one.stat().st_mtime > OLD:
+                one.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

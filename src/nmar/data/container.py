@@ -64,7 +64,9 @@ def blamed(path: str, part: str) -> Iterator[None]:
     try:
         yield
     except FileError as error:
-        raise FileError(path, error.part or part, error.why) from error
+        if (error.path or not path) and (error.part or not part):
+            raise
+        raise FileError(error.path or path, error.part or part, error.why) from error.__cause__
     except ImportError:  # of an optional package, with how to install it
         raise
     except Exception as error:

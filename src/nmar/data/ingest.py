@@ -22,7 +22,7 @@ from nmar.data.compact import compact
 from nmar.data.compressed import index_dtype
 from nmar.data.manifest import pack_axis, read_axis
 from nmar.data.storage import Storage, as_array, filesystem, is_remote, version_of
-from nmar.data.tables import Wanted, arrow_array, coded, parquet_library
+from nmar.data.tables import Wanted, arrow_array, coded, named_parquet, parquet_library
 
 PIECE = 1 << 21  # lines of the source in one piece, about: what one thread holds in memory
 FOLDER = "_build"  # where pieces lie until the shards are made of them
@@ -55,13 +55,9 @@ class Source:
 
 def open_parquet(path: str, options: tuple[tuple[str, Any], ...] = ()) -> Any:
     """A Parquet file, of which nothing but the description is read yet."""
-    import pyarrow
-
     source = filesystem(path, options).open(path, "rb") if is_remote(path) else path
-    try:
+    with named_parquet(path):
         return parquet_library("reading").ParquetFile(source)
-    except pyarrow.ArrowInvalid as error:
-        raise ValueError(f"path={path!r} is not a parquet file: {error}") from None
 
 
 def plan(files: Sequence[str], wanted: Wanted, options: tuple[tuple[str, Any], ...] = ()) -> Source:

@@ -338,15 +338,25 @@ def parquet_library(doing: str) -> Any:
 def read_parquet(file: Path, wanted: Wanted) -> tuple[Columns, Names]:
     """The wanted columns of a parquet file, and their names."""
     parquet = parquet_library("reading")
+    with named_parquet(file):
+        names = wanted.names(parquet.read_schema(file).names, f"path={str(file)!r}")
+        table = parquet.read_table(file, columns=list(names))
+    return arrow_columns(table, names), names
+
+
+@contextmanager
+def named_parquet(file: Path | str) -> Iterator[None]:
+    """What pyarrow finds wrong with a file is an error that names it."""
     try:
-        available = parquet.read_schema(file).names
-    except arrow("reading parquet").ArrowInvalid as error:
-        raise ValueError(f"path={str(file)!r} is not a parquet file: {error}") from None
-    names = wanted.names(available, f"path={str(file)!r}")
-    return arrow_columns(parquet.read_table(file, columns=list(names)), names), names
+        yield
+    except FileNotFoundError:
+        raise
+    except (arrow("reading parquet").ArrowException, OSError) as error:
+        raise ValueError(f"path={str(file)!r} is not a parquet file, or a damaged one: {error}") from None
 
 
 def read_wide_parquet(file: Path, index: str | None) -> tuple[Any, Any]:
     """A wide table as an arrow table, and the column of its row ids: ``index``, else a pandas index."""
-    table = parquet_library("reading").read_table(file)
+    with named_parquet(file):
+        table = parquet_library("reading").read_table(file)
     return table, index or next((name for name in table.column_names if is_index(name)), None)

@@ -122,7 +122,9 @@ def _places(known: Posterior, adata: Any) -> tuple[Array, Array]:
     return found[0], found[1]
 
 
-def to_arviz(model: CCPF, cells: Any = None, draws: int = 200, seed: Any = None, *, sweeps: int | None = None) -> Any:
+def to_arviz(
+    model: CCPF, cells: Any = None, draws: int = 200, seed: Any = None, *, sweeps: int | None = None, chains: int = 1
+) -> Any:
     """Joint draws of a fitted model as ArviZ reads them.
 
     Parameters
@@ -132,13 +134,15 @@ def to_arviz(model: CCPF, cells: Any = None, draws: int = 200, seed: Any = None,
     cells : Cells, or anything that ``fit`` takes
         Cells to draw and to score: held-out ones, or None for those the model was fitted to.
     draws : int
-        Joint draws. All are of one chain: they come from the fitted posterior, not from a sampler that was run to
-        convergence, so that R-hat and effective sample sizes say nothing about the fit.
+        Joint draws of each chain.
     seed : int, Generator or None, default=None
         Seed of the draws.
     sweeps : int, optional
         Sweeps of data augmentation between two draws, as in :meth:`nmar.CCPF.impute`; 0 draws from the mean-field
         posterior.
+    chains : int, default=1
+        Chains of data augmentation, each from its own draw of the fitted posterior. R-hat and effective sample sizes of
+        several chains say how far data augmentation has moved from there, not whether the fit found the best mode.
 
     Returns
     -------
@@ -165,19 +169,24 @@ def to_arviz(model: CCPF, cells: Any = None, draws: int = 200, seed: Any = None,
     except ImportError:
         raise ImportError("nmar.to_arviz needs ArviZ; pip install arviz") from None
     check_count("draws", draws, 1)
+    check_count("chains", chains, 1)
     check_seed("seed", seed)
     known, asked = model._fitted(), _cells_of(model, cells)
     i = known.rows.positions(asked.row_ids, "error", "cells")[asked.row_index]
     j = known.cols.positions(asked.col_ids, "error", "cells")[asked.col_index]
-    if draws * (len(i) + known.rows.size + known.cols.size) > MOST:
+    if chains * draws * (len(i) + known.rows.size + known.cols.size) > MOST:
         raise ValueError(f"draws={draws} of {len(i):,} cells are more than {MOST:,} numbers; ask for fewer of either")
-    imputer, whole, found = model._imputer(), seed_sequence(seed), []
+    imputer, first = model._imputer(), seed_sequence(seed)
     sweeps = imputer.sweeps(sweeps)
-    for k, draw in enumerate(_draws(imputer, draws, sweeps, whole)):
-        values = values_given(draw, i, j, child(child(whole, 1), k))
-        found.append({**_lines(draw), "value": values, "score": log_density(draw, i, j, asked.values)})
-    stacked = {name: np.stack([one[name] for one in found])[None] for name in found[0]}
-    count = {"chain": [0], "draw": np.arange(draws)}
+    runs = []
+    for chain in range(chains):
+        whole, found = child(first, 2 + chain) if chain else first, []
+        for k, draw in enumerate(_draws(imputer, draws, sweeps, whole)):
+            values = values_given(draw, i, j, child(child(whole, 1), k))
+            found.append({**_lines(draw), "value": values, "score": log_density(draw, i, j, asked.values)})
+        runs.append({name: np.stack([one[name] for one in found]) for name in found[0]})
+    stacked = {name: np.stack([one[name] for one in runs]) for name in runs[0]}
+    count = {"chain": np.arange(chains), "draw": np.arange(draws)}
     ids = {"cell_row": ("cell", asked.row_ids[asked.row_index]), "cell_col": ("cell", asked.col_ids[asked.col_index])}
     ends = {"row": known.rows.ids, "col": known.cols.ids}
     about = {"inference_library": "nmar", "sweeps": sweeps}

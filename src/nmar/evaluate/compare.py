@@ -20,7 +20,7 @@ from nmar.evaluate.comparison import SHUFFLED, TAIL, TASTE, TWO_STAGE, Compariso
 from nmar.evaluate.parts import Parts, Split
 from nmar.evaluate.scoring import Scores, score
 from nmar.fit.names import data_named, label, linkage_named
-from nmar.fit.options import Options, coupling
+from nmar.fit.options import Options, coupling, is_leveled, with_levels
 from nmar.fit.progress import progress
 from nmar.fit.taste import describes
 from nmar.fit.train import first_stage
@@ -68,7 +68,8 @@ def compare(
     For each data model and seed: the ignorable model, ``mechanism="taste"`` and the two-stage baseline (Gaussian
     only), each coupled linkage, and the control of each: choices assigned to other rows and columns at random, and one
     rate of counts for all cells. All are scored on the same held-out cells, which the missingness pattern treats as
-    neither observed nor missing.
+    neither observed nor missing. Models with ``family="levels"`` are scored by log P(level), have neither two-stage
+    baseline nor linkages, and are not compared with others.
 
     Parameters
     ----------
@@ -144,7 +145,9 @@ def compare(
     coupled = None if chosen is None else _coupled(chosen)
     wanted = Wanted(coupled, control, two_stage or TWO_STAGE in (chosen or ()), taste, common)
     splits = [parts.split(test, valid, seed + k) for k in range(seeds)]
-    plan = [one for model in _models(data) for one in wanted.plan(model, splits[0].train)]
+    whole = parts.everything(splits[0])
+    models = [with_levels(model, whole) for model in _models(data)]
+    plan = [one for model in models for one in wanted.plan(model, splits[0].train)]
     runner = Runner(verbose, seeds * len(plan))
     entries: dict[Key, list[Entry]] = {}
     for k, part in enumerate(splits):
@@ -153,9 +156,9 @@ def compare(
             entries.setdefault(key, []).append(entry)
     components = plan[0][1].factors  # of a pattern, where one is given
     setting = Setting(name, seed, seeds, components, max_iter, *splits[0].sizes(), parts.given)
-    whole = parts.whole if parts.whole is not None else splits[0].train
     tested = tuple(part.test for part in splits)
-    return Comparison(Summary.of(whole), setting, entries, tested, dict(plan))
+    about = Summary.of(splits[0].train if parts.whole is None else parts.whole)
+    return Comparison(about, setting, entries, tested, dict(plan))
 
 
 # --- what to fit --------------------------------------------------------------------------------------------
@@ -183,7 +186,7 @@ class Wanted:
             if self.control:
                 shuffled = self._options(model, "ignorable", mechanism="taste", control=SHUFFLED)
                 yield Key(name, TASTE, SHUFFLED), shuffled
-        if self.two_stage and family(model.build(cells).family).location:
+        if self.two_stage and not is_leveled(model) and family(model.build(cells).family).location:
             yield Key(name, TWO_STAGE), self._options(model, TWO_STAGE)
         linkages = (coupling(model),) if self.linkages is None else self.linkages
         for link in linkages:
@@ -205,6 +208,11 @@ def _models(data: Any) -> list[Settings]:
     names = [model.describe() for model in models]
     if not models or len(set(names)) < len(names):
         raise ValueError(f"data={names}; give at least one data model, and each only once")
+    if len({is_leveled(model) for model in models}) > 1:
+        raise ValueError(
+            f"data={names} has models of levels, which are scored by log P(level), beside models of numbers, scored by"
+            " log densities; no difference of the two means anything. Compare them apart"
+        )
     return models
 
 

@@ -17,7 +17,7 @@ from nmar.evaluate.paired import PairedTest, paired_test
 from nmar.evaluate.scoring import Scores
 from nmar.evaluate.verdict import Verdict, verdict
 from nmar.evaluate.written import line
-from nmar.fit.options import Options
+from nmar.fit.options import Options, is_leveled
 from nmar.fit.result import Fitted
 
 __all__ = [
@@ -213,6 +213,16 @@ class Comparison:
     def line(self, key: Key) -> str:
         """The line of Python that fits this model to all cells."""
         return line(self.options[key])
+
+    @property
+    def leveled(self) -> bool:
+        """Whether values are levels, and scores log P(level)."""
+        return all(is_leveled(options.data) for options in self.options.values())
+
+    @property
+    def unit(self) -> str:
+        """What gains are in."""
+        return "nats of log P(level) per cell" if self.leveled else "nats per cell"
 
     def chosen_ranks(self, key: Key) -> list[int]:
         """The rank of each fit, where it was chosen by the data."""

@@ -10,6 +10,7 @@ from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.evaluate.gains import Judges, share_error
 from nmar.evaluate.scoring import coverage, probability_integral
+from nmar.posterior.learned import level_styles, scale_of
 from nmar.posterior.posterior import Posterior
 
 LEVELS = np.concatenate([np.linspace(0.05, 0.95, 19), [0.98, 0.99]])
@@ -34,6 +35,14 @@ class Calibration(NamedTuple):
     error: Array  # standard errors of the shares; at least those of independent cells under the model
 
 
+class LevelCurves(NamedTuple):
+    """Cut points of each style of using the levels, the most frequent style first."""
+
+    levels: Array
+    cuts: Array  # (styles, levels − 1)
+    share: Array  # (styles,)
+
+
 class Activity(NamedTuple):
     """Expected counts of the lines of one side, and their numbers of observed cells where cells are given."""
 
@@ -49,6 +58,14 @@ def posterior_of(model: Any) -> Posterior:
     if isinstance(model, Posterior):
         return model
     raise TypeError(f"model is a {type(model).__name__}; pass a fitted nmar.CCPF or its posterior_")
+
+
+def level_curves(model: Any) -> LevelCurves:
+    """Cut points by style."""
+    known = posterior_of(model)
+    styles = level_styles(known)
+    order = np.argsort(-styles.share, kind="stable")
+    return LevelCurves(np.array(scale_of(known).values), styles.cuts[order], styles.share[order])
 
 
 def trace_of(model: Any) -> tuple[Array, Array]:

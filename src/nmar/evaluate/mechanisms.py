@@ -30,25 +30,13 @@ JUDGES = 200_000  # missing cells that judge, at most, unless there are as many 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Cells of both kinds that were taken out.
+    """Cells of both kinds that were taken out."""
 
-    Attributes
-    ----------
-    train : Cells
-        What fits learn from.
-    seen : Cells
-        Observed cells that judge.
-    row, col : ndarray of shape (m,)
-        Missing cells that judge.
-    times : float
-        How many missing cells each of them stands for.
-    """
-
-    train: Cells
-    seen: Cells
-    row: Array
+    train: Cells  # what fits learn from
+    seen: Cells  # observed cells that judge
+    row: Array  # (m,) missing cells that judge
     col: Array
-    times: float
+    times: float  # how many missing cells each of them stands for
 
     @property
     def positions(self) -> tuple[Array, Array]:
@@ -110,27 +98,13 @@ class Chances(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """What a mechanism says of the cells that were taken out.
+    """What a mechanism says of the cells that were taken out."""
 
-    Attributes
-    ----------
-    kind : {"none", "taste", "value"}
-        The mechanism.
-    pattern : bool
-        Whether the factors of the pattern have a say in which cells are seen, beside rows and columns.
-    posterior : Posterior
-        The fit that gives the values.
-    values : ndarray
-        log p(value | observed) of the observed cells.
-    chances : Chances
-        Of all cells.
-    """
-
-    kind: str
-    pattern: bool
-    posterior: Posterior
-    values: Array
-    chances: Chances
+    kind: str  # the mechanism
+    pattern: bool  # whether the factors of the pattern have a say in which cells are seen, beside rows and columns
+    posterior: Posterior  # the fit that gives the values
+    values: Array  # log p(value | observed) of the observed cells
+    chances: Chances  # of all cells
 
     @property
     def name(self) -> str:

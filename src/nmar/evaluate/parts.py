@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -76,6 +77,13 @@ class Parts:
     def given(self) -> bool:
         """Whether the user made the split."""
         return self.train is not None
+
+    def everything(self, split: Split) -> Cells:
+        """All cells there are, those of a split of the user's own put together."""
+        if self.whole is not None:
+            return self.whole
+        parts = [split.train, split.test, *([] if split.valid is None else [split.valid])]
+        return reduce(Cells.concat, parts)
 
     def split(self, test: float, valid: float, seed: int) -> Split:
         """The parts for one seed."""

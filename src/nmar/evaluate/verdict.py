@@ -149,8 +149,10 @@ class Case:
     def _helps(self, key: Key) -> Judged:
         name, control = self.result.name(key), self.result.best_control(key)
         beyond, best = self.over(key, control), self.result.plain(control)
-        numbers = f"The {name} model gains {_amount(beyond)} over that one"
-        numbers += "." if control == self.base else f", and {_amount(self.over(key))} over ignoring the missingness."
+        numbers = f"The {name} model gains {self._amount(beyond)} over that one"
+        numbers += (
+            "." if control == self.base else f", and {self._amount(self.over(key))} over ignoring the missingness."
+        )
         if self.result.own_control(key) not in self.result.entries:
             plain = (
                 f"The {name} model is better than {best}, but its own control was not fitted, so this cannot tell"
@@ -195,13 +197,12 @@ class Case:
             return f"Modelling the missingness does not help: {INSTEAD[other.kind]} does better."
         return f"No evidence that modelling the missingness helps: {INSTEAD[other.kind]} does as well."
 
+    def _amount(self, gain: Gain) -> str:
+        return f"{gain.mean:.4f} ± {gain.se:.4f} {self.result.unit}"
+
     def _apart(self, lead: Key, control: Key) -> str:
         name, best = self.result.name(lead), self.result.plain(control)
         return f"The {name} model differs from the best control, {best}, by {self.over(lead, control)}"
-
-
-def _amount(gain: Gain) -> str:
-    return f"{gain.mean:.4f} ± {gain.se:.4f} nats per cell"
 
 
 def _size(gain: Gain) -> str:

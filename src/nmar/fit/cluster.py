@@ -142,7 +142,10 @@ class Cluster:
         self._wanted = versions()
         self._gone = False
         self._shared = SharedArrays()
-        self._maps = SharedArrays.possible() and on_one_machine(client)
+        try:
+            self._maps = SharedArrays.possible() and on_one_machine(client)
+        except Exception as error:
+            raise self._explained(error) from error
 
     @property
     def room(self) -> Room | None:

@@ -16,24 +16,28 @@ from nmar.fit.job import Job
 from nmar.fit.problem import seed_sequence, whole_seed
 from nmar.fit.result import Fitted, preliminary, uninterrupted
 from nmar.models.missingness import PatternSide
+from nmar.models.settings import PatternOnly
 from nmar.posterior.posterior import Posterior
 from nmar.prob.factor import GammaFactor
 
 
-def fit_members(job: Job, fit: Callable[[Job], Fitted]) -> Fitted:
-    """The fit of a pattern alone, averaged over its members; how it went is told of the last one.
+def other_members(job: Job, fit: Callable[[Job], Fitted]) -> list[Posterior]:
+    """The members of a pattern that is fitted alone, but for the job's own fit, which comes after them.
 
-    Members have seeds and folders of checkpoints of their own, and equal shares of ``max_time``. An interrupted fit is
-    that of the last member alone.
+    Members have seeds and folders of checkpoints of their own, and equal shares of ``max_time``.
     """
-    count = job.options.pattern_law.members
+    count = job.options.pattern_law.members if isinstance(job.options.data, PatternOnly) else 1
     seeds = [whole_seed(one) for one in seed_sequence(job.options.random_state).spawn(count - 1)]
     others: list[Posterior] = []
     for k, seed in enumerate(seeds):
         member = _with_share(_member(job, k + 1, seed), count - k)
         with preliminary():
             others.append(uninterrupted(fit(member)).posterior)
-    found = fit(job)
+    return others
+
+
+def with_members(found: Fitted, others: Sequence[Posterior]) -> Fitted:
+    """The fit averaged with other members; an interrupted one stays what it is."""
     if found.interrupted or not others:
         return found
     return replace(found, posterior=averaged([found.posterior, *others]))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from nmar.prob.linkage import Linkage
 
 DATA = "factorization:RANK|auto[:diagonal], mixture:CLUSTERS[:cols], effects[:cols|:both], constant:FAMILY"
-DATA_NAMES = f"{DATA}; poisson- before the first three"
+DATA_NAMES = f"{DATA}; poisson- or levels- before the first three, :styles-N|auto after levels"
 
 
 def data_named(text: str, argument: str = "data") -> Any:
@@ -20,23 +20,34 @@ def data_named(text: str, argument: str = "data") -> Any:
     from nmar.models import settings
 
     whole, *rest = text.split(":")
-    name = whole.removeprefix("poisson-")
-    family: Any = "poisson" if name != whole else "gaussian"
+    family, name = _family_and_name(whole)
+    more: dict[str, Any] = {}
+    if family == "levels" and rest and rest[-1].startswith("styles-"):
+        styles = rest.pop().removeprefix("styles-")
+        more["styles"] = styles if styles == "auto" else _count([styles], 1)
     last: Any = rest[-1] if rest else "rows"
     try:
         if name == "factorization" and len(rest) <= 2:
             covariance: Any = rest[1] if len(rest) == 2 else "full"
             rank: Any = "auto" if rest[:1] == ["auto"] else _count(rest, 10)
-            return settings.Factorization(rank, family, covariance)
+            return settings.Factorization(rank, family, covariance, **more)
         if name == "mixture" and len(rest) <= 2:
-            return settings.Mixture(_count(rest, 10), last if len(rest) == 2 else "rows", family)
+            return settings.Mixture(_count(rest, 10), last if len(rest) == 2 else "rows", family, **more)
         if name == "effects" and len(rest) <= 1:
-            return settings.Effects(last, family)
+            return settings.Effects(last, family, **more)
         if whole == "constant" and len(rest) == 1:
             return settings.Constant(last)
     except ValueError as error:
         raise ValueError(f"{argument} {text!r}: {error}") from None
     raise ValueError(f"{argument} {text!r}; use {DATA_NAMES}")
+
+
+def _family_and_name(text: str) -> tuple[Any, str]:
+    """ "levels" and "factorization" from "levels-factorization"; Gaussian where no family is named."""
+    for family in ("poisson", "levels"):
+        if text.startswith(f"{family}-"):
+            return family, text.removeprefix(f"{family}-")
+    return "gaussian", text
 
 
 def _count(rest: list[str], default: int) -> int:

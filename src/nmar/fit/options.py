@@ -43,6 +43,13 @@ def is_leveled(data: Any) -> bool:
     return getattr(data, "family", None) == LEVELS
 
 
+def with_levels(data: Any, cells: Cells) -> Any:
+    """A data model with the levels of these cells, where its values are levels that were left to be found."""
+    if not is_leveled(data) or data.levels is not None:
+        return data
+    return replace(data, levels=tuple(data.level_settings().values(cells).tolist()))
+
+
 def latent_family(data: Any) -> Family:
     """The family of the values; of levels, that of the values behind them."""
     return family("gaussian" if is_leveled(data) else getattr(data, "family", "gaussian"))
@@ -175,7 +182,8 @@ class Options:
 
     def _check_numbers(self) -> None:
         """Numbers that are left open need a fit that can choose them."""
-        left = ["rank='auto'"] * self.open_rank + ["factors='auto'"] * (self.factors == "auto")
+        left = ["rank='auto'"] * self.open_rank + ["styles='auto'"] * self.open_styles
+        left += ["factors='auto'"] * (self.factors == "auto")
         if left and self.method is not None:
             raise ValueError(
                 f"{left[0]} cannot be chosen by a stochastic solver, which counts its passes; give a number, or use"
@@ -345,10 +353,16 @@ class Options:
         """Whether the data model's rank is to be chosen."""
         return getattr(self.data, "rank", None) == "auto"
 
-    def settled(self, *, rank: int | None = None, **chosen: Any) -> Options:
-        """The options with what was chosen for settings left open; ``rank`` is the data model's."""
-        if rank is not None:
-            chosen["data"] = replace(cast(Any, self.data), rank=rank)
+    @property
+    def open_styles(self) -> bool:
+        """Whether the number of styles is to be chosen."""
+        return is_leveled(self.data) and getattr(self.data, "styles", 1) == "auto"
+
+    def settled(self, *, rank: int | None = None, styles: int | None = None, **chosen: Any) -> Options:
+        """The options with what was chosen for settings left open; ``rank`` and ``styles`` are the data model's."""
+        known = {name: value for name, value in (("rank", rank), ("styles", styles)) if value is not None}
+        if known:
+            chosen["data"] = replace(cast(Any, self.data), **known)
         if self.pattern is not None and "factors" in chosen:
             chosen["pattern"] = replace(self.pattern, factors=chosen["factors"])
         return replace(self, **chosen)

@@ -33,6 +33,8 @@ def check_settings(cells: Cells, options: Options) -> None:
         wrong = "factors='auto'"
     elif options.open_rank:
         wrong = "rank='auto'"
+    elif options.open_styles:
+        wrong = "styles='auto'"
     elif options.method is not None:
         wrong = f"solver={options.solver!r} (give it a stream, dataset.batches)"
     elif options.mechanism != "none":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +19,9 @@ from nmar.models.missingness import Pattern, PatternSide
 from nmar.models.noise import Noise
 from nmar.models.protocol import DataModel
 from nmar.models.settings import Factorization, Settings
+from nmar.models.settings.leveled import LevelSettings
 from nmar.models.state import Shared, Side, State
+from nmar.posterior import levels
 from nmar.posterior.posterior import Posterior
 from nmar.prob.counts import chance
 from nmar.prob.factor import SURE, GammaFactor
@@ -89,7 +91,8 @@ def simulate(
     shape : tuple of (int, int), default=(1000, 500)
         Numbers of rows and columns.
     data : data model or None, default=None
-        Data model. None: ``Factorization(5)``.
+        Data model. None: ``Factorization(5)``. With ``family="levels"`` its levels are given (``levels=range(1, 6)``),
+        and cut points and styles are drawn.
     linkage : str or Linkage, default="linear"
         Linkage, or its name. A parameter that would be learned has its starting value.
     density : float, default=0.05
@@ -136,17 +139,33 @@ def simulate(
     i, j, recorded = thrown(u, v, for_pattern)
     n = recorded + _unrecorded(u[i], v[j], link.events, for_pattern)
     model = (Factorization(5) if data is None else data).build(None)
-    levels, law = _noise(model, link, noise, tail), Law(pattern, model)
+    noises, law = _noise(model, link, noise, tail), Law(pattern, model)
     start = model.draw(shape, for_data)
     link.supports(law.family)
     sides = (
-        Side(_known(u, pattern), start.rows, _levels(levels, 0, shape, for_noise)),
-        Side(_known(v, pattern), start.cols, _levels(levels, 1, shape, for_noise)),
+        Side(_known(u, pattern), start.rows, _levels(noises, 0, shape, for_noise)),
+        Side(_known(v, pattern), start.cols, _levels(noises, 1, shape, for_noise)),
     )
-    state = State(sides, Shared(float(dispersion), link, start.globals, noise=levels))
+    state = State(sides, Shared(float(dispersion), link, start.globals, noise=noises))
     known = Posterior(law, state, Axis.range(shape[0]), Axis.range(shape[1]))
+    settings = getattr(data, "level_settings", lambda: None)()
+    if settings is not None:
+        if link.couples:
+            raise ValueError(f"linkage={link.name!r} links the spread of values; levels need linkage='ignorable'")
+        known = _with_levels(known, settings, i, j, for_noise)
     values = _values(known, i, j, n, for_values)
     return Cells.from_arrays(i, j, values, shape), Truth(n, known)
+
+
+def _with_levels(known: Posterior, settings: LevelSettings, i: Array, j: Array, rng: np.random.Generator) -> Posterior:
+    """The truth with cut points, and with the styles of its lines."""
+    mean, variance = known.cells(i, j).moments(known.table(None))
+    spread = float(np.sqrt(mean.var() + variance.mean()))
+    lines = (len(known.rows), len(known.cols))[settings.axis]
+    first, state = settings.draw(lines, spread, rng), known.state
+    rows, cols = (replace(side, reading=first.reading(axis)) for axis, side in enumerate(state.sides))
+    state = State((rows, cols), replace(state.shared, reader=first.reader))
+    return replace(known, law=replace(known.law, scale=first.scale), state=state)
 
 
 def _check_shape(shape: Any) -> None:
@@ -218,7 +237,9 @@ def _known(weights: Array, pattern: Pattern) -> PatternSide:
 
 
 def _values(known: Posterior, i: Array, j: Array, n: Array, rng: np.random.Generator) -> Array:
-    """y given the counts."""
+    """y given the counts; levels, which have no linkage, by their probabilities."""
+    if known.law.scale is not None:
+        return levels.sample(known, i, j, 1, rng)[:, 0]
     link = known.state.shared.linkage
     table = known.table(int(n.max()) if link.size is None else None)
     if link.bins == "parity":

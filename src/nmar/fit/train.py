@@ -22,12 +22,13 @@ from nmar.fit.job import Job, Watch, check_cells, fixed_seed, hidden_cells
 from nmar.fit.loop.callbacks import Control
 from nmar.fit.loop.run import Progress, Trace
 from nmar.fit.mechanism import with_mechanism
-from nmar.fit.members import fit_members
+from nmar.fit.members import other_members, with_members
+from nmar.fit.notice import ratings_taken_for_numbers
 from nmar.fit.options import Options
 from nmar.fit.outofcore import check_memory, check_settings, verify
 from nmar.fit.problem import check_linked, seed_sequence, whole_seed
 from nmar.fit.result import Choice, Fitted, preliminary, uninterrupted
-from nmar.fit.search.choose import choose_factors, choose_rank, ranked
+from nmar.fit.search.choose import choose_factors, choose_rank, choose_styles, ranked
 from nmar.fit.search.starts import first_problem, first_state
 from nmar.fit.solvers.twostage import on_pattern
 from nmar.fit.target import given_probability, weighted
@@ -99,6 +100,8 @@ def train(
     check_cells(cells)
     check_settings(cells, options)
     options = _coupled_to_something(cells, options)
+    if (said := ratings_taken_for_numbers(cells, options.data)) is not None:
+        log.info(said)
     control, choices = control or Control(), tuple[Choice, ...]()
     if options.linkage == "auto":
         found, options, choices = _choose_linkage(cells, options, valid, hidden, (watch, control, keep))
@@ -111,8 +114,10 @@ def train(
         verify(cells, executor)
         job = Job(options, cells, valid, away, choose(options.backend), executor, watch, control, keep, pattern=pattern)
         job = _prepared(job)
-        found = fit_members(job, _run) if isinstance(options.data, PatternOnly) else _run(job)
-        return uninterrupted(replace(found, choices=choices or found.choices))
+        others = other_members(job, _run)
+        start = _two_stage(job) if options.linkage == "two-stage" else _start(job)
+        found = finish(start.job, start.law, start.observed, start.progress, start.how)
+        return uninterrupted(replace(with_members(found, others), choices=choices or start.choices))
 
 
 def _coupled_to_something(cells: Cells, options: Options) -> Options:
@@ -138,9 +143,9 @@ def _prepared(job: Job) -> Job:
 
 
 def _run(job: Job) -> Fitted:
-    """The main run, from its start to the posterior it leaves."""
-    start = _two_stage(job) if job.options.linkage == "two-stage" else _start(job)
-    return replace(finish(start.job, start.law, start.observed, start.progress, start.how), choices=start.choices)
+    """A fit without what goes before it, from its start to the posterior it leaves."""
+    start = _start(job)
+    return finish(start.job, start.law, start.observed, start.progress, start.how)
 
 
 def _start(job: Job) -> Start:
@@ -163,11 +168,12 @@ def _start(job: Job) -> Start:
 
 
 def _settled(job: Job) -> tuple[Job, tuple[Choice, ...], tuple[tuple[str, int], ...]]:
-    """The job with a rank and a number of factors where they were left open, what was tried, and what was chosen."""
+    """The job with numbers for those that were left open, what was tried, and what was chosen."""
     choices: tuple[Choice, ...] = ()
     chosen: dict[str, int] = {}
     for name, is_open, choose_one in (
         ("rank", job.options.open_rank, choose_rank),
+        ("styles", job.options.open_styles, choose_styles),
         ("factors", job.options.factors == "auto", choose_factors),
     ):
         if is_open:
@@ -235,7 +241,8 @@ def _pattern_first(job: Job) -> Posterior:
     options = replace(job.options, data=PatternOnly(), solver="batch", noise=None, tail=None, mechanism="none", **plain)
     alone = replace(job, options=options, valid=None, watch=None, keep=_stage(job, "pattern"))
     with preliminary():
-        return uninterrupted(fit_members(alone, _run)).posterior
+        others = other_members(alone, _run)
+        return uninterrupted(with_members(_run(alone), others)).posterior
 
 
 def _for_all_cells(job: Job) -> Job:

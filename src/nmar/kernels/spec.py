@@ -204,9 +204,10 @@ class LevelCells(NamedTuple):
 class LevelReading(NamedTuple):
     """Normal values that stand for levels."""
 
-    mean: Array  # (m,) E[y*]
-    variance: Array  # (m,) Var[y*]
-    log_z: float  # Σ weight Σ_g q(g) (log P(level | g, E[μ]) − Var[μ] / 2 noise), under the styles that were given
+    value: Array  # (m,) top of the parabola in μ that touches log P(level), mixed over styles, at E[μ]
+    information: Array  # (m,) its curvature × noise: 1 where y* itself is observed
+    square: Array  # (m,) E[(y* − μ)²], to second order in μ around E[μ]
+    log_z: float  # Σ weight Σ_g q(g) (log P(level | g) + ½ Var[μ] ∂² log P(level | g)/∂μ²) under the styles given
     styles: Array  # (n, G) probabilities of the styles of the block's lines, under which y* was found
     sums: Array  # (G, L, 4) by style and level Σ q(g) weight × (1, density at the lower end / σ, at the upper, 1/σ²)
 

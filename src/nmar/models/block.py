@@ -28,8 +28,9 @@ from nmar.kernels.spec import (
 )
 from nmar.models.buffers import write_lines
 from nmar.models.context import with_functions
+from nmar.models.exposed import Exposed, Unseen, learned_effects, unseen_sums
 from nmar.models.law import Law
-from nmar.models.mechanism import Detection, Exposed, Unseen, learned_effects, unseen_sums
+from nmar.models.mechanism import Detection
 from nmar.models.noise import Levels, cell_precision, levels_and_counts, line_noise, renewed, rescaled, updated_levels
 from nmar.models.protocol import Block
 from nmar.models.reading import ReadCells, given_cells, read_statistics, stand

@@ -32,27 +32,13 @@ LEAST = 0.5  # smallest shape
 
 @dataclass(frozen=True)
 class Noise:
-    """What is learned of the noise, and its shared parameters.
+    """What is learned of the noise, and its shared parameters."""
 
-    Attributes
-    ----------
-    axes : tuple of bool
-        Whether rows and columns have noise levels of their own.
-    shapes : tuple of float
-        Prior shapes a and b of the noise levels of rows and columns.
-    freedom : float
-        Degrees of freedom ν of the tail; 0 for normal values.
-    learns_freedom : bool
-        Whether ν is learned.
-    waits : int
-        Half sweeps during which the noise stays as it is.
-    """
-
-    axes: tuple[bool, bool] = (True, True)
-    shapes: tuple[float, float] = (START, START)
-    freedom: float = 0.0
-    learns_freedom: bool = False
-    waits: int = 0
+    axes: tuple[bool, bool] = (True, True)  # whether rows and columns have noise levels of their own
+    shapes: tuple[float, float] = (START, START)  # prior shapes a and b of the noise levels of rows and columns
+    freedom: float = 0.0  # degrees of freedom ν of the tail; 0 for normal values
+    learns_freedom: bool = False  # whether ν is learned
+    waits: int = 0  # half sweeps during which the noise stays as it is
 
     def begun(self, shape: tuple[int, int], cells: int) -> Noise:
         """The noise that a fit of so many cells starts from.
@@ -153,15 +139,9 @@ def matched_shape(target: float, least: float, largest: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Noise levels of all lines of a side as cells read them.
+    """Noise levels of all lines of a side as cells read them."""
 
-    Attributes
-    ----------
-    mean, log_mean : arrays of shape (n,)
-        E λ and E log λ of each line.
-    """
-
-    mean: Array
+    mean: Array  # (n,) E λ and E log λ of each line
     log_mean: Array
 
     @classmethod

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from nmar.arrays import Array
 from nmar.data.cells import Cells
 from nmar.data.covariates import Design
 from nmar.kernels.spec import NO_NOISE, CellLaw, Expectation, Kernels, LineNoise, Lines, View
+from nmar.models.alignment import Alignment
 from nmar.models.predictive import BinTable, Predictive
 from nmar.prob.statistics import Statistics
 from nmar.prob.tree import LineRecord
@@ -58,22 +59,6 @@ class Block(NamedTuple):
     cell_law: CellLaw
     scale: float = 1.0  # how often each cell counts in sums that the loops use themselves
     noise: LineNoise = NO_NOISE  # of the lines, which is updated before them
-
-
-class Alignment(Protocol):
-    """A joint change of both sides that changes no prediction."""
-
-    def leading(self, lines: Any) -> Any:
-        """The new lines of the leading side."""
-        ...
-
-    def other(self, lines: Any) -> Any:
-        """The new lines of the other side."""
-        ...
-
-    def sums(self, linear: Array, quadratic: Array) -> tuple[Array, Array]:
-        """What leading lines gave to the other side, as if they had been changed before."""
-        ...
 
 
 class Precision(NamedTuple):

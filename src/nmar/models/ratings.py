@@ -74,11 +74,14 @@ class CutPoints:
         Prior probabilities π of the styles.
     axis : int
         The axis whose lines have styles.
+    turn : bool
+        Whether the next step is that of σ², not that of the cut points.
     """
 
     cuts: Array
     shares: Array
     axis: int = 0
+    turn: bool = True
 
     @property
     def styles(self) -> int:
@@ -89,6 +92,11 @@ class CutPoints:
     def alternates(self) -> bool:
         """σ² and cut points are learned in turn: each step holds where the other stays."""
         return True
+
+    @property
+    def learns_scale(self) -> bool:
+        """Whether σ² is learned next."""
+        return self.turn and not self.scale_is_known
 
     @property
     def scale_is_known(self) -> bool:
@@ -125,16 +133,19 @@ class CutPoints:
             )
         )
         if not given.learns:
-            return Reading(found.mean, found.variance, found.log_z, Styles(found.styles) if renewed else None)
+            return Reading(
+                found.value, found.information, found.square, found.log_z, Styles(found.styles) if renewed else None
+            )
         sums = LevelSums(found.sums, mine.sum(axis=0) if mine.size else None)
-        return Reading(found.mean, found.variance, found.log_z, sums=sums)
+        return Reading(found.value, found.information, found.square, found.log_z, sums=sums)
 
-    def learned(self, sums: LevelSums, scaled: bool) -> CutPoints:
-        """Shares of the styles and, unless σ² was ``scaled`` from the same cells, cut points learned from them."""
+    def learned(self, sums: LevelSums) -> CutPoints:
+        """Shares of the styles and, unless it was the turn of σ², cut points."""
         shares = self.shares
         if sums.lines is not None:
             shares = (sums.lines + ONE_LINE) / (sums.lines.sum() + ONE_LINE * len(sums.lines))
-        return replace(self, shares=shares, cuts=self.cuts if scaled else better_cuts(self.cuts, sums.cells))
+        cuts = self.cuts if self.learns_scale else better_cuts(self.cuts, sums.cells)
+        return replace(self, shares=shares, cuts=cuts, turn=not self.turn)
 
     def log_prior(self) -> float:
         """Log prior of the cut points and of the shares."""

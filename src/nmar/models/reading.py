@@ -1,11 +1,12 @@
 """How values are read that are not normal around their mean (theory.md, Readings).
 
 A *reader* is the law of such cells, and is shared by all of them: levels and their cut points, say. Given the mean and
-the variance of μ in each cell of a block, it returns the normal values y* that stand for the cells, q(y*), with which
-the data model, the noise levels and σ² are updated as if these had been observed. The loops over cells know nothing of
-it. With q(y*) integrated out, what a cell adds to the bound is
+the variance of μ in each cell of a block, it returns the normal values y* behind the cells given the mean of μ, and how
+much the cells tell about μ. The data model is updated from the parabola in μ that touches log p(value | μ) there, noise
+levels and σ² from E[(y* − μ)²]. The loops over cells know nothing of it. What a cell adds to the bound is
+E_q log p(value | μ), to second order in μ around its mean:
 
-    log ∫ over the cell's values of exp E_q log N(y*; μ, σ²/(λ_i ρ_j)) dy*
+    log p(value | E μ) + ½ Var[μ] ∂² log p(value | μ)/∂μ²,    p(value | μ) = ∫ over its y* of N(y*; μ, σ²/(λ_i ρ_j)) dy*
 
 A reader may keep lines of its own on each side (``Side.reading``): the style of each row, say.
 """
@@ -65,18 +66,22 @@ class Reading(NamedTuple):
 
     Attributes
     ----------
-    mean, variance : arrays of shape (m,)
-        E[y*] and Var[y*] of each cell.
+    value, information : arrays of shape (m,)
+        The parabola −½ information/noise (value − μ)² in μ that touches log p(value | μ) of each cell at the mean of μ;
+        the information is 1 where y* itself is observed.
+    square : array of shape (m,)
+        E[(y* − μ)²] of each cell, to second order in μ around its mean.
     log_z : float
-        Σ log ∫ exp E_q log N(y*; μ, noise) dy* over the cells, as if the noise of each were known.
+        Σ E log p(value | μ) over the cells, as if the noise of each were known.
     lines : object
         The reader's new lines of the block, or None where it has none on this axis.
     sums : object
         What the reader is learned from; sums of blocks are added.
     """
 
-    mean: Floats
-    variance: Floats
+    value: Floats
+    information: Floats
+    square: Floats
     log_z: float
     lines: Any = None
     sums: Any = None
@@ -90,14 +95,19 @@ class Reader(Protocol):
     Attributes
     ----------
     alternates : bool
-        Whether σ² is learned in leading half sweeps alone, and the reader in the others, because a step of one is only
-        right while the other stays.
+        Whether σ² is learned in one sweep and the reader in the next, because a step of one is only right while the
+        other stays. One reading of the cells for it, after the leading lines were updated, is then enough.
+    learns_scale : bool
+        Whether σ² is learned next.
     scale_is_known : bool
         Whether σ² cannot be learned.
     """
 
     @property
     def alternates(self) -> bool: ...
+
+    @property
+    def learns_scale(self) -> bool: ...
 
     @property
     def scale_is_known(self) -> bool: ...
@@ -110,8 +120,8 @@ class Reader(Protocol):
         """The values that stand for the cells of a block."""
         ...
 
-    def learned(self, sums: Any, scaled: bool) -> Self:
-        """The reader with its own parameters learned from sums over all cells; ``scaled``: so was σ², just before."""
+    def learned(self, sums: Any) -> Self:
+        """The reader with its own parameters learned from sums over all cells."""
         ...
 
     def log_prior(self) -> float:
@@ -130,13 +140,13 @@ class Stand:
     Attributes
     ----------
     cells : Lines
-        The cells with E[y*] as their values.
+        The cells with the values and the precision of the parabola that touches log p(value | μ) at the mean of μ.
     reading : Reading
         What the reader returned.
     instead : float
         What a loop over ``cells`` adds to log Z and the reader replaces.
     scatter : array of shape (n,)
-        Σ E[λ] E[ρ] Var[y*]/σ² of each line, which squared residuals of E[y*] leave out.
+        Σ E[(y* − μ)²] E[λ] E[ρ]/σ² of each line, less what a loop over ``cells`` gives in its place.
     """
 
     cells: Lines
@@ -150,7 +160,7 @@ class Stand:
         return found._replace(log_z=log_z, squares=found.squares + self.scatter)
 
     def line_noise(self, noise: LineNoise) -> LineNoise:
-        """Noise as a loop that sums squared residuals of E[y*] alone must be given it."""
+        """Noise as a loop that updates lines from its own sums of squares must be given it."""
         return noise._replace(mean=noise.mean + self.scatter / (2.0 * noise.rate)) if noise.mean.size else noise
 
 
@@ -167,26 +177,30 @@ def given_cells(
     first, second = moments
     line = np.repeat(np.arange(len(cells.indptr) - 1), np.diff(cells.indptr))
     precision = cells.precision if cells.precision.size else np.ones(len(first))
-    variance = np.maximum(second - first**2, 0.0)
+    variance = second - first * first
+    np.maximum(variance, 0.0, out=variance)
     return ReadCells(axis, cells, line, first, variance, dispersion / precision, *lines, kernels, learns)
 
 
 def stand(reader: Reader, given: ReadCells, dispersion: float) -> Stand:
     """The values that stand for the cells of a block."""
     reading, cells = reader.read(given), given.cells
-    values = reading.mean.astype(cells.values.dtype)
-    weight = cells.weight.astype(np.float64) if cells.weight.size else np.ones(len(values))
-    residual = (values - given.mean) ** 2 + given.variance
+    values = reading.value.astype(cells.values.dtype)
+    square = values - given.mean
+    square *= square
+    square += given.variance
+    square *= reading.information
     # the loop has log σ² where the reader's normal laws have log σ²/(E[λ] E[ρ])
-    logs = np.log(2.0 * np.pi * dispersion) + np.log(given.noise / dispersion)
-    instead = -0.5 * float(np.sum(weight * (logs + residual / given.noise)))
-    scatter = np.bincount(given.line, weight * reading.variance / given.noise, len(cells.indptr) - 1).astype(np.float64)
-    return Stand(cells._replace(values=values), reading, instead, scatter)
+    often, each = cells.weight.astype(np.float64), np.log((2.0 * np.pi) * given.noise) + square / given.noise
+    instead = -0.5 * float(often @ each if often.size else each.sum())
+    rest = (reading.square - square) / given.noise
+    scatter = np.bincount(given.line, often * rest if often.size else rest, len(cells.indptr) - 1).astype(np.float64)
+    seen = cells._replace(values=values, precision=reading.information * (dispersion / given.noise))
+    return Stand(seen, reading, instead, scatter)
 
 
 def read_statistics(reading: Reading, given: ReadCells, dispersion: float) -> Array:
     """n-vectors of the only bin, (2, 1): how often the cells count, and Σ E[λ] E[ρ] E[(y* − μ)²]."""
-    cells = given.cells
-    weight = cells.weight.astype(np.float64) if cells.weight.size else np.ones(len(given.mean))
-    square = (reading.mean - given.mean) ** 2 + given.variance + reading.variance
-    return np.array([[weight.sum()], [float(np.sum(weight * square / given.noise)) * dispersion]])
+    often, each = given.cells.weight.astype(np.float64), reading.square / given.noise
+    found = (often.sum(), often @ each) if often.size else (float(len(each)), each.sum())
+    return np.array([[found[0]], [found[1] * dispersion]])

@@ -44,14 +44,14 @@ def update_shared(axis: int, state: State, info: Info, law: Law) -> Shared:
     shared = _learn_effects(axis, state, info, law, _learn_shapes(axis, state, law))
     if not law.data.has_values:
         return shared
-    reader, leads = shared.reader, axis == law.lead
-    scales = reader is None or not (reader.scale_is_known or (reader.alternates and not leads))
+    reader = shared.reader
+    scales = reader is None or reader.learns_scale
     if info.stats is not None and scales:
         shared = _learn_from(info.stats, shared, law)
     if shared.noise is not None:
         shared = replace(shared, noise=_learned_noise(axis, state, info, shared))
     if reader is not None and info.read is not None:
-        shared = replace(shared, reader=reader.learned(info.read, scaled=reader.alternates and leads))
+        shared = replace(shared, reader=reader.learned(info.read))
     detection = state.sides[axis].detection
     if shared.mechanism is not None and info.detected is not None and detection is not None:
         shared = replace(shared, mechanism=shared.mechanism.learned(axis, detection, info.detected))

@@ -78,7 +78,7 @@ class Shared:
 
     @property
     def learns_in_turn(self) -> bool:
-        """Whether both half sweeps of a sweep are needed to learn what all cells share."""
+        """Whether a sweep learns only a part of what all cells share, and the next one the rest."""
         return self.reader is not None and self.reader.alternates
 
 

@@ -39,30 +39,14 @@ def recommendable(posterior: Posterior, rows: Any, by: str, unknown: Unknown = "
 
 
 class Ranked(NamedTuple):
-    """What lists are made from.
+    """What lists are made from."""
 
-    Attributes
-    ----------
-    posterior : Posterior
-        The model.
-    n : int
-        Length of the lists.
-    by : {"value", "observed", "expected", "regression"}
-        What columns are ranked by.
-    seen : Cells or None
-        Observed cells of the rows: what a regression reads, and what is left out.
-    exclude_seen : bool
-        Whether seen columns are left out.
-    candidates : ndarray or Cells or None
-        Positions of the columns that may be listed, or cells that may; None: all.
-    """
-
-    posterior: Posterior
-    n: int
-    by: str
-    seen: Cells | None
-    exclude_seen: bool = True
-    candidates: Any = None
+    posterior: Posterior  # the model
+    n: int  # length of the lists
+    by: str  # what columns are ranked by
+    seen: Cells | None  # observed cells of the rows: what a regression reads, and what is left out
+    exclude_seen: bool = True  # whether seen columns are left out
+    candidates: Any = None  # positions of the columns that may be listed, or cells that may; None: all
 
     @property
     def label(self) -> str:

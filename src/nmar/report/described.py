@@ -45,7 +45,7 @@ def model_facts(model: Any) -> list[Fact]:
     shared, law = known.state.shared, known.law
     found = [
         Fact("rows × columns", f"{len(known.rows):,} × {len(known.cols):,}"),
-        Fact("family", law.family.name.replace("_", " ")),
+        Fact("family", law.family.name.replace("_", " ") if law.scale is None else "levels"),
         Fact("linkage", shared.linkage.name, _settings(known)),
         *_mechanism(known),
         Fact("noise", *_noise(known)),
@@ -207,6 +207,8 @@ def groups(model: Any, labels: Labels = BY_ID, members: int = 5) -> list[tuple[s
         found.append(
             ("Components of the missingness", PATTERN, _by_factor(sides, members, labels, ("high",), "component"))
         )
+    if posterior_of(model).law.scale is not None:
+        found.append(("How levels are used", STYLES, _styles(model, members, labels)))
     if noise := _noise_groups(model, members, labels):
         found.append(("Noise", NOISE, noise))
     return found
@@ -224,6 +226,10 @@ PATTERN = (
 NOISE = (
     "How far values lie from their prediction, as a standard deviation in units of the values: a row's where columns"
     " have their average noise, and a column's where rows have."
+)
+STYLES = (
+    "Values are levels: a level is given where a latent value lies between two cut points. Rows, or columns, of one"
+    " style share their cut points. A level whose two cut points coincide is not used."
 )
 CLUSTERS = "Lines whose values have the same profile, with those that belong there most surely."
 
@@ -267,6 +273,24 @@ def _noise_groups(model: Any, members: int, labels: Labels) -> list[Group]:
         shown = tuple((end, _listed([(f"{ids[k]} ({noise.level[k]:.3g})", 0.0) for k in which])) for end, which in ends)
         found.append(Group(what, f"median {np.median(noise.level):.3g}", shown))
     return found
+
+
+def _styles(model: Any, members: int, labels: Labels) -> list[Group]:
+    """The styles by their share of the lines, the levels that each hardly uses, and typical lines."""
+    styles, levels = model.styles_, model.levels_
+    axis: int = posterior_of(model).state.shared.reader.axis
+    what = ("rows", "columns")[axis]
+    several, found = len(styles.cuts) > 1, []
+    for k in np.argsort(-styles.share, kind="stable")[:MOST]:
+        cuts = ", ".join(f"{low:g}|{high:g} at {cut:.2f}" for low, high, cut in _between(levels, styles.cuts[k]))
+        typical = ", ".join(str(one) for one in labelled(styles.typical(int(k), members), labels[axis]))
+        shown = (("cut points", cuts), *(((f"typical {what}", typical),) if several else ()))
+        found.append(Group(f"style {k + 1}", f"{styles.share[k]:.0%} of the {what}", shown))
+    return found
+
+
+def _between(levels: Any, cuts: Any) -> list[tuple[float, float, float]]:
+    return list(zip(levels[:-1], levels[1:], cuts, strict=True))
 
 
 def _listed(found: list[tuple[Any, float]]) -> str:

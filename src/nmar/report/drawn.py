@@ -74,6 +74,21 @@ def residual_figure(bins: Sequence[Bin]) -> Figure:
     )
 
 
+def styles_figure(found: curves.LevelCurves) -> Figure:
+    """Cut points of each style."""
+    words = "; ".join(
+        f"style {k + 1}, {share:.0%}: " + ", ".join(f"{cut:.2f}" for cut in cuts)
+        for k, (share, cuts) in enumerate(zip(found.share, found.cuts, strict=True))
+    )
+    return Figure(
+        "Cut points of the levels",
+        "Each bar is a style, the most frequent on top. A shade is a level, from its lower to its upper cut point on"
+        " the scale of the latent value; levels are named where there is room.",
+        words,
+        lambda: figures.cut_points(found),
+    )
+
+
 def calibration_figure(found: Sequence[tuple[str, curves.Calibration]]) -> Figure:
     """Coverage of central intervals."""
     words = "; ".join(f"{name}: {100 * covered(one, 0.9):.1f} %" for name, one in found)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from nmar.arrays import Array
-from nmar.evaluate.curves import Activity, Calibration, LinkageCurve
+from nmar.evaluate.curves import Activity, Calibration, LevelCurves, LinkageCurve
 from nmar.evaluate.groups import GroupTest
 from nmar.evaluate.missingness import Bin
 from nmar.evaluate.sensitivity import UNITS, Sensitivity
@@ -160,6 +160,47 @@ def heteroscedasticity(bins: Sequence[Bin], ax: Any = None, standardised: bool =
         )
         a.set_ylim(0, 1.25 * max(np.quantile(found, 0.98), *expected))
         a.legend(loc="upper right")
+
+    return draw(ax, paint)
+
+
+def cut_points(found: LevelCurves, ax: Any = None) -> Any:
+    """Levels between their cut points, a bar for each style."""
+
+    def paint(a: Any) -> None:
+        inner = found.cuts.ravel()
+        reach = 0.15 * max(float(np.ptp(inner)), 1e-9) if len(inner) else 1.0
+        start, stop = (float(inner.min()), float(inner.max())) if len(inner) else (0.0, 0.0)
+        ends = np.pad(found.cuts, ((0, 0), (1, 1)))
+        ends[:, 0], ends[:, -1] = start - reach, stop + reach
+        shades = np.linspace(0.15, 0.95, len(found.levels))
+        for k, edges in enumerate(ends):
+            for level, low, high, shade in zip(found.levels, edges[:-1], edges[1:], shades, strict=True):
+                a.barh(k, high - low, left=low, color=ROLES["c1"], alpha=shade, height=0.8, edgecolor="none")
+                if high - low > 0.04 * (stop - start + 2.0 * reach):
+                    a.text(
+                        0.5 * (low + high), k, f"{level:g}", ha="center", va="center", fontsize=8, color=ROLES["ink"]
+                    )
+        a.set_yticks(range(len(found.share)), [f"style {k + 1}, {share:.0%}" for k, share in enumerate(found.share)])
+        a.invert_yaxis()
+        a.grid(False)
+        a.set(xlabel="latent value, in units of the levels", xlim=(start - reach, stop + reach))
+
+    return draw(ax, paint)
+
+
+def level_bars(levels: Array, chance: Array, names: Sequence[str], ax: Any = None) -> Any:
+    """P(level) of some cells as bars side by side."""
+
+    def paint(a: Any) -> None:
+        width = 0.8 / len(chance)
+        at = np.arange(len(levels))
+        for k, (one, name) in enumerate(zip(chance, names, strict=True)):
+            a.bar(at + (k + 0.5) * width - 0.4, one, width, color=ROLES[SERIES[k % len(SERIES)]], label=name)
+        a.set_xticks(at, [f"{level:g}" for level in levels])
+        a.set(xlabel="level", ylabel="P(level)")
+        if len(chance) > 1:
+            a.legend()
 
     return draw(ax, paint)
 

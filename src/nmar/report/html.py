@@ -51,8 +51,8 @@ def _against(result: Comparison) -> str:
     return (
         "<h2>What explains the values best?</h2>"
         "<p>Modelling the missingness counts as a gain only if it beats the best of the other explanations (controls),"
-        " in nats per held-out cell, paired by cell. A hundredth of a nat more makes a held-out value one per cent more"
-        " probable.</p>"
+        f" in {result.unit}, held out, paired by cell. A hundredth of a nat more makes a held-out value one per cent"
+        " more probable.</p>"
         '<figure class="card forests"><h3>Better or worse than the best control</h3>'
         f"{forest(result)}<figcaption>The upright line at 0 is the best control: left of it is worse, right of it"
         " better. Nats per cell; bars reach two standard errors each way. A model of the missingness whose bar does not"

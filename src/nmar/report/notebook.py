@@ -34,5 +34,5 @@ def comparison_html(result: Comparison) -> str:
         )
         cells = "".join(f"<td>{value}</td>" for value in values)
         lines.append(f'<tr><th scope="row" style="text-align:left">{name}</th>{cells}</tr>')
-    caption = f'<caption style="text-align:left">{escape(result.setting.name)}: nats per held-out cell</caption>'
+    caption = f'<caption style="text-align:left">{escape(result.setting.name)}: {result.unit}, held out</caption>'
     return f"{words}<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"

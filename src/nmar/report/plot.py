@@ -16,7 +16,18 @@ from nmar.evaluate.sensitivity import Sensitivity
 from nmar.posterior.mechanism import learned_mechanism
 from nmar.report import figures
 
-__all__ = ["activity", "calibration", "detection", "heteroscedasticity", "linkage", "sensitivity", "trace", "volcano"]
+__all__ = [
+    "activity",
+    "calibration",
+    "cut_points",
+    "detection",
+    "heteroscedasticity",
+    "levels",
+    "linkage",
+    "sensitivity",
+    "trace",
+    "volcano",
+]
 
 
 def __dir__() -> list[str]:
@@ -52,6 +63,63 @@ def linkage(model: Any, ax: Any = None, by: str = "count") -> Any:
     if by not in draw:
         raise ValueError(f"by={by!r}; use 'count' or 'probability'")
     return draw[by]([curves.linkage_curve(model)], ax)
+
+
+def cut_points(model: Any, ax: Any = None) -> Any:
+    """Cut points of a model with ``family="levels"``, a bar for each style.
+
+    Parameters
+    ----------
+    model : CCPF
+        Fitted model.
+    ax : matplotlib.axes.Axes or None, default=None
+        Axes to draw on. None: new ones.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> import nmar
+    >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+    >>> ratings = cells.with_values(1.0 + (cells.values > -1.0) + (cells.values > 1.0))
+    >>> model = nmar.CCPF(nmar.Effects("rows", family="levels"), factors=2, max_iter=5, random_state=0).fit(ratings)
+    >>> nmar.plot.cut_points(model).get_xlabel()
+    'latent value, in units of the levels'
+    """
+    return figures.cut_points(curves.level_curves(model), ax)
+
+
+def levels(model: Any, rows: Any, cols: Any, ax: Any = None) -> Any:
+    """P(level) of a few entries as bars, of a model with ``family="levels"``.
+
+    Parameters
+    ----------
+    model : CCPF
+        Fitted model.
+    rows, cols : array-like
+        Ids, one of each per entry.
+    ax : matplotlib.axes.Axes or None, default=None
+        Axes to draw on. None: new ones.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> import nmar
+    >>> cells, truth = nmar.simulate(shape=(40, 20), data=nmar.Effects("rows"), density=0.3, seed=0)
+    >>> ratings = cells.with_values(1.0 + (cells.values > -1.0) + (cells.values > 1.0))
+    >>> model = nmar.CCPF(nmar.Effects("rows", family="levels"), factors=2, max_iter=5, random_state=0).fit(ratings)
+    >>> nmar.plot.levels(model, [0, 1], [2, 3]).get_ylabel()
+    'P(level)'
+    """
+    names = [f"{row}, {col}" for row, col in zip(rows, cols, strict=True)]
+    return figures.level_bars(model.levels_, model.predict_levels(rows, cols), names, ax)
 
 
 def heteroscedasticity(result: Any, ax: Any = None, standardised: bool = False, **settings: Any) -> Any:
@@ -121,7 +189,7 @@ def detection(model: Any, ax: Any = None) -> Any:
     Parameters
     ----------
     model : CCPF
-        Fitted model.
+        Model fitted with ``mechanism="value"``.
     ax : matplotlib.axes.Axes or None, default=None
         Axes to draw on. None: new ones.
 

@@ -24,6 +24,7 @@ from nmar.report.drawn import (
     detection_figure,
     error_at,
     linkage_figures,
+    styles_figure,
     trace_figure,
 )
 from nmar.report.tables import minus
@@ -95,11 +96,15 @@ def _judged(known: Posterior, cells: Cells | None, found: curves.Calibration | N
         for level in LEVELS
     )
     return (
-        f"<h2>On held-out cells</h2><p>Log likelihood in nats per cell; higher is better. {ERROR}.</p>"
+        f"<h2>On held-out cells</h2><p>{_scored_by(known)} in nats per cell; higher is better. {ERROR}.</p>"
         f"{facts(shown)}<h3>Do its intervals keep their promise?</h3>"
         '<div class="card fit"><table><thead><tr><th scope="col">promised</th><th scope="col">values inside</th>'
         f'<th scope="col">± points</th></tr></thead><tbody>{rows}</tbody></table></div>'
     )
+
+
+def _scored_by(known: Posterior) -> str:
+    return "Log likelihood" if known.law.scale is None else "Log likelihood, which of levels is log P(level),"
 
 
 def _members(model: Any, labels: Labels) -> str:
@@ -126,6 +131,8 @@ def _figures(model: Any, found: curves.Calibration | None) -> list[Figure]:
         drawn.append(detection_figure(known))
     elif linkage.bins != "known" and linkage.couples:
         drawn += linkage_figures([curves.linkage_curve(model)], linkage.name == "linear")
+    if curves.posterior_of(model).law.scale is not None:
+        drawn.append(styles_figure(curves.level_curves(model)))
     if found is not None:
         drawn.append(calibration_figure([("model", found)]))
     if len(curves.trace_of(model)[0]) > 1:

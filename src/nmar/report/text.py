@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 WIDTH = 80  # what a terminal has at least; plug-in scores, sweeps and reasons to stop are in ``frame()``
 HEADS = ("model", "log lik.", "± se", "vs ignorable", "RMSE", "seconds")
 AGAINST = ("missingness modelled", "control", "model − control", "")
+LEVELS = "Values are levels: the score is log P(level), no log density, and is not compared with one."
 FOOT = (
     "Nats per held-out cell, higher is better; ± one standard error, differences paired by cell. ★ is the model to use,"
     " by the verdict below."
@@ -86,7 +87,8 @@ def table(result: Comparison, color: bool = False, width: int = WIDTH) -> str:
     compared = any(row.best_control is not None for row in result.rows)
     if compared:
         parts.append(_lines(controls, color, width))
-    notes = (FOOT, COUNTS if compared else "", *_legend(result), *_chosen(result), _unsettled(result))
+    scored = LEVELS if result.leveled else ""
+    notes = (FOOT, scored, COUNTS if compared else "", *_legend(result), *_chosen(result), _unsettled(result))
     return "\n\n".join(
         [*parts, "\n".join(textwrap.fill(text, width, subsequent_indent="  ") for text in notes if text)]
     )

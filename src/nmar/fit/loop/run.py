@@ -164,7 +164,7 @@ def sweep_batch(state: State, memory: Memory, context: Context, part: BatchStep 
         state = tabulated(state, context)
         scaling = EXACT if leads else _scaling(memory, part)
         for turn in range(part.local if leads else 1):
-            both = not law.data.diagonal or state.shared.learns_in_turn
+            both = not (law.data.diagonal or state.shared.learns_in_turn)
             learns = (leads and turn == part.local - 1) or (not leads and part.exact and both)
             side, info, size = half_sweep(axis, state, context, learns, scaling)
             if leads and turn == 0:

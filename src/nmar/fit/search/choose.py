@@ -1,8 +1,8 @@
-"""The rank of the values and the number of factors of the pattern, chosen by held-out cells.
+"""The rank of the values, the number of styles and that of the pattern's factors, chosen by held-out cells.
 
-Enters: a job with ``rank="auto"`` or ``factors="auto"``. Leaves: the number, and what was tried. Some training cells
-are set aside, every number is swept a little on the others, never longer than ``max_iter``, and the log likelihood of
-those set aside decides. The bound chooses nothing here: it pays for every component.
+Enters: a job with ``rank="auto"``, ``styles="auto"`` or ``factors="auto"``. Leaves: the number, and what was tried.
+Some training cells are set aside, every number is swept a little on the others, never longer than ``max_iter``, and the
+log likelihood of those set aside decides. The bound chooses nothing here: it pays for every component.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from nmar.data.cells import Cells
 from nmar.fit.job import Job, hidden_cells
 from nmar.fit.loop.run import Progress, run
 from nmar.fit.loop.stop import StopRule
-from nmar.fit.problem import whole_seed
+from nmar.fit.options import Options, with_levels
+from nmar.fit.problem import seed_sequence, whole_seed
 from nmar.fit.result import Choice
 from nmar.fit.search.starts import first_state
 from nmar.posterior.places import held_out_score
@@ -33,19 +34,31 @@ JUDGES = 50_000  # cells set aside, at most
 SWEEPS = 30  # of every number that is tried, at most
 FACTORS = (3, 10, 30)
 RANKS = (5, 10, 15, 22, 33, 50, 75, 110, 165, 250)
-SHORT = 12  # sweeps of every rank that is tried, at most: fewer than a fit needs, so that all of them cost less than it
+STYLES = (1, 2, 4, 8, 16)
+WORTH = 0.005  # nats per cell that more styles must gain: they are tried on some lines, to which they mean more
+ENOUGH = 200_000  # cells on which styles are chosen, about
+SHORT = 12  # sweeps of every value that is tried, at most: fewer than a fit needs, so that all cost less than it
 
 
-def ranked(setting: str, scores: dict[Any, Array]) -> tuple[Choice, ...]:
-    """Values that were tried, best first, with paired distances to the best."""
+def ranked(setting: str, scores: dict[Any, Array], worth: float = 0.0) -> tuple[Choice, ...]:
+    """Values that were tried, best first, with paired distances to the one that is chosen, the first of them.
+
+    Chosen is the best, or the earliest that is behind it by no more than ``worth``.
+    """
     order = sorted(scores, key=lambda value: -float(scores[value].mean()))
-    best = scores[order[0]]
+    best = scores[order[0]].mean()
+    chosen = next(value for value in scores if best - scores[value].mean() <= worth)
+    order.insert(0, order.pop(order.index(chosen)))
     found = []
     for value in order:
-        gap = best - scores[value]
-        se = float(gap.std(ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else 0.0
-        found.append(Choice(setting, value, float(scores[value].mean()), float(gap.mean()), se))
+        gap = scores[chosen] - scores[value]
+        found.append(Choice(setting, value, float(scores[value].mean()), float(gap.mean()), _error(gap)))
     return tuple(found)
+
+
+def _error(gap: Array) -> float:
+    """Standard error of a mean of paired differences."""
+    return float(gap.std(ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else 0.0
 
 
 def choose_factors(job: Job) -> tuple[int, tuple[Choice, ...]]:
@@ -55,7 +68,7 @@ def choose_factors(job: Job) -> tuple[int, tuple[Choice, ...]]:
     for factors in FACTORS:
         if scores and (job.seconds_left == 0.0 or factors > min(job.cells.shape)):
             break
-        options = job.options.settled(factors=factors)
+        options = inner.options.settled(factors=factors)
         posterior = _tried(replace(inner, options=options), f"trying {factors} factors", SWEEPS)
         found = np.concatenate([held_out_score(posterior, cells) for cells in judges])
         scores[factors] = found + _pattern_scores(posterior, inner.cells, judges)
@@ -70,19 +83,47 @@ def choose_rank(job: Job) -> tuple[int, tuple[Choice, ...]]:
     Ranks are tried upwards until one predicts worse than the one before it.
     """
     inner, judges = _set_aside(job)
+    ranks = {rank: replace(inner.options.settled(rank=rank), starts=1) for rank in _possible_ranks(job.cells)}
+    return _upwards(inner, judges, "rank", ranks)
+
+
+def choose_styles(job: Job) -> tuple[int, tuple[Choice, ...]]:
+    """The number of styles whose held-out levels are most probable, and all numbers that were tried.
+
+    They are tried upwards until one predicts worse than the one before it by more than a standard error, on some of
+    the lines that have styles; more of them must be worth ``WORTH``.
+    """
+    inner, judges = _set_aside(_some_lines(job))
+    numbers = {styles: replace(inner.options.settled(styles=styles), starts=1) for styles in STYLES}
+    return _upwards(inner, judges, "styles", numbers, errors=1.0, worth=WORTH)
+
+
+def _upwards(
+    inner: Job,
+    judges: list[Cells],
+    setting: str,
+    options: dict[int, Options],
+    errors: float = 0.0,
+    worth: float = 0.0,
+) -> tuple[int, tuple[Choice, ...]]:
+    """The best of these values of a setting and all that were tried: in order, until one is worse than the last.
+
+    It is worse where it is behind by more than ``errors`` standard errors, paired by cell. The earliest whose
+    score is within ``worth`` of the best is taken.
+    """
     scores: dict[int, Array] = {}
-    before = -np.inf
-    for rank in _possible_ranks(job.cells):
-        if scores and job.seconds_left == 0.0:
+    before: Array | None = None
+    for value, given in options.items():
+        if scores and inner.seconds_left == 0.0:
             break
-        options = replace(job.options.settled(rank=rank), starts=1)
-        posterior = _tried(replace(inner, options=options), f"trying rank {rank}", SHORT)
-        scores[rank] = np.concatenate([held_out_score(posterior, cells) for cells in judges])
-        if scores[rank].mean() < before:
+        posterior = _tried(replace(inner, options=given), f"trying {setting} {value}", SHORT)
+        found = np.concatenate([held_out_score(posterior, cells) for cells in judges])
+        scores[value] = found
+        if before is not None and float(np.mean(before - found)) > errors * _error(before - found):
             break
-        before = scores[rank].mean()
-    choices = ranked("rank", scores)
-    log.info("rank: %s", choices[0].value)
+        before = found
+    choices = ranked(setting, scores, worth)
+    log.info("%s: %s", setting, choices[0].value)
     return choices[0].value, choices if len(choices) > 1 else ()
 
 
@@ -91,13 +132,28 @@ def _possible_ranks(cells: Cells) -> list[int]:
     return [rank for rank in RANKS if rank < min(cells.shape)] or [1]
 
 
+def _some_lines(job: Job) -> Job:
+    """The job on rows, or columns, drawn at random, with about as many cells as are needed to judge styles."""
+    levels = job.options.levels
+    assert levels is not None
+    share = ENOUGH / job.cells.n_observed
+    if share >= 1.0:
+        return job
+    lines = job.cells.by(levels.axis).n
+    rng = np.random.default_rng(seed_sequence(job.options.random_state))
+    drawn = np.zeros(lines, bool)
+    drawn[rng.choice(lines, max(2, round(share * lines)), replace=False)] = True
+    return replace(job, cells=job.cells.select(drawn[job.cells.positions()[levels.axis]]))
+
+
 def _set_aside(job: Job) -> tuple[Job, list[Cells]]:
     """The job on the training cells less some, and those that judge it, with the validation cells."""
     share = min(SHARE, JUDGES / job.cells.n_observed)
     inner, _, aside = job.cells.split(test=share, valid=0.0, seed=whole_seed(job.options.random_state))
     judges = [aside] if job.valid is None else [aside, job.valid]
     parts = judges if job.hidden is None else [*judges, job.hidden]
-    return replace(job, cells=inner, hidden=hidden_cells(inner, *parts), valid=None, keep=None), judges
+    options = replace(job.options, data=with_levels(job.options.data, job.cells))
+    return replace(job, options=options, cells=inner, hidden=hidden_cells(inner, *parts), valid=None, keep=None), judges
 
 
 def _tried(job: Job, doing: str, sweeps: int) -> Posterior:

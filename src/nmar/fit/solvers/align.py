@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nmar.fit.loop.remember import BatchSums
+from nmar.models.alignment import Alignment
 from nmar.models.law import Law
-from nmar.models.protocol import Alignment
 from nmar.models.scaling import LineSums
 from nmar.models.state import Side, State
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, psi
 
+from nmar.kernels import spec
 from nmar.kernels.layout import (
     SideView,
     bare_view,
@@ -60,21 +61,7 @@ from nmar.kernels.numba.predict import log_mixture, pair_moments, pair_rates
 from nmar.kernels.numba.solve import solve_lines
 from nmar.kernels.numba.tile import TILE
 from nmar.kernels.numba.workspace import expect_workspace, gamma_workspace, tile_workspace
-from nmar.kernels.spec import (
-    KNOWN,
-    LOCATION,
-    NO_NOISE,
-    NO_VALUES,
-    OPEN,
-    CellLaw,
-    Expectation,
-    GammaTable,
-    GammaUpdate,
-    LineNoise,
-    Lines,
-    NormalLines,
-    NormalPrior,
-)
+from nmar.kernels.spec import CellLaw, Expectation, GammaTable, GammaUpdate, LineNoise, Lines, NormalLines, NormalPrior
 
 Array = NDArray[Any]
 
@@ -141,10 +128,10 @@ def _side(view: SideView) -> tuple[Array, Array, Array]:
 def _held(lines: Lines, cell_law: CellLaw) -> tuple[Array, Array]:
     """Room for q(n), tile by tile if it will be asked for (known bins need none), and the bins each cell uses."""
     cells = len(lines.indices)
-    width = 0 if cell_law.kind == KNOWN else cell_law.bins
+    width = 0 if cell_law.kind == spec.KNOWN else cell_law.bins
     tiles = -(-cells // TILE) if cell_law.learns else min(cells, 1)
     probability = np.empty((tiles, width, TILE))
-    return probability, np.empty(cells if cell_law.kind == OPEN else 0, np.int32)
+    return probability, np.empty(cells if cell_law.kind == spec.OPEN else 0, np.int32)
 
 
 NO_PRIOR = NormalPrior(np.empty((0, 0)), np.empty(0), np.empty(0, np.bool_))
@@ -158,7 +145,7 @@ def _expect(
     leaves: int,
     prior: NormalPrior = NO_PRIOR,
     steps: int = 0,
-    noise: LineNoise = NO_NOISE,
+    noise: LineNoise = spec.NO_NOISE,
 ) -> tuple[Expectation, NormalLines]:
     """E-step of a block; see loops.expect_loop for what it leaves. New means and variances where it has any."""
     lines = _typed(lines)
@@ -172,7 +159,7 @@ def _expect(
     mean, variance = (np.empty((moved, D1), dtype) for _ in range(2))
     log_det, spread = np.empty(moved), np.empty(cellwise.shape[1] if cell_law.learns else 0, dtype)
     probability, used = _held(lines, cell_law)
-    squares = np.zeros(n if cell_law.form == LOCATION and not cell_law.mean_linkage else 0)
+    squares = np.zeros(n if cell_law.form == spec.LOCATION and not cell_law.mean_linkage else 0)
     sums, kept, new = (
         (pattern, linear, quadratic, squares),
         (probability, used, cellwise, spread),
@@ -196,7 +183,7 @@ def _expect(
 
 def expect(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> Expectation:
     """E-step and accumulation of one block; see spec.py."""
-    return _expect(lines, mine, theirs, cell_law, NOTHING if cell_law.form == NO_VALUES else SUMS)[0]
+    return _expect(lines, mine, theirs, cell_law, NOTHING if cell_law.form == spec.NO_VALUES else SUMS)[0]
 
 
 def moments(lines: Lines, mine: SideView, theirs: SideView, cell_law: CellLaw) -> tuple[Array, Array]:
@@ -223,7 +210,7 @@ def descend(
     cell_law: CellLaw,
     prior: NormalPrior,
     steps: int,
-    noise: LineNoise = NO_NOISE,
+    noise: LineNoise = spec.NO_NOISE,
 ) -> tuple[Expectation, NormalLines]:
     """E-step and conjugate gradients on diagonal normal lines; see spec.py."""
     check_prior(prior, mine.sizes[1], len(lines.indptr) - 1)

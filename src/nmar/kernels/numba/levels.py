@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from nmar.kernels.levels import LEAST as LEAST_INFORMATION
+from nmar.kernels.levels import SLIGHT
 from nmar.kernels.numba.base import compiled, exact, fast_entry, vectorised
 from nmar.kernels.numba.math import exp, log
 from nmar.kernels.numba.tile import TILE
 from nmar.kernels.spec import LevelCells, LevelReading
 from nmar.prob.truncated import DENSITY, FAR, LEAST, NARROW, ROOT_HALF
 
-LOW, HIGH, LOG_MASS, MEAN, SPREAD, AT_LOW, AT_HIGH, DEVIATION, HALF, OFTEN, SHARE, TOTAL, SQUARE = range(13)
-WORK = 13
+LOW, HIGH, LOG_MASS, MEAN, SPREAD, AT_LOW, AT_HIGH, DEVIATION, HALF, OFTEN, SHARE, TOTAL, SQUARE, KNOWN = range(14)
+WORK = 14
 PLACE = 3.5  # (x − PLACE) / (x + PLACE) is the argument of the polynomial below
 TERMS = (
     9.602063073543832e-10, -4.32716915383935e-08, -9.232797765434952e-09, 4.95695358949888e-07, -4.235150368003815e-08,
@@ -82,19 +84,19 @@ def truncated_tile(work):
 
 
 @compiled
-def _law_of_tile(level, mean, noise, cuts, start, count, work):
-    """Standard deviations, and the laws of a tile's cells between these cut points."""
+def _law_of_tile(level, mean, noise, cuts, style, start, count, work):
+    """Standard deviations, and the laws of a tile's cells between the cut points of each cell's style."""
     for lane in range(count):
-        p = start + lane
+        p, one = start + lane, style[lane]
         sd = math.sqrt(noise[p])
         work[DEVIATION, lane] = sd
-        work[LOW, lane] = (cuts[level[p]] - mean[p]) / sd
-        work[HIGH, lane] = (cuts[level[p] + 1] - mean[p]) / sd
+        work[LOW, lane] = (cuts[one, level[p]] - mean[p]) / sd
+        work[HIGH, lane] = (cuts[one, level[p] + 1] - mean[p]) / sd
     for lane in range(count, TILE):
         work[LOW, lane], work[HIGH, lane] = 0.0, 1.0
     truncated_tile(work)
     for lane in range(count):
-        work[LOG_MASS, lane] -= work[HALF, lane]
+        work[LOG_MASS, lane] -= work[HALF, lane] * (1.0 - work[SPREAD, lane])
 
 
 @compiled
@@ -106,74 +108,99 @@ def _open_tile(variance, noise, weight, start, count, work):
         work[OFTEN, lane] = weight[p] if weight.shape[0] else 1.0
         work[TOTAL, lane] = 0.0
         work[SQUARE, lane] = 0.0
+        work[KNOWN, lane] = 0.0
 
 
 @compiled
-def _shares_of_tile(styles, place, style, start, count, row, work):
-    """Probability of a style of each cell, that of its line ``place``; 1 where there is one style for all."""
+def _shares_of_tile(styles, order, place, rank, start, count, style, work):
+    """The style of each cell's line that is so many places behind its most probable one, into ``style``, and its
+    probability; one style for all where ``styles`` is empty. Returns whether any cell has it."""
+    most = 0.0
     for lane in range(count):
-        work[row, lane] = styles[place[start + lane], style] if styles.shape[0] else 1.0
+        if styles.shape[0] == 0:
+            style[lane], work[SHARE, lane] = 0, 1.0
+        else:
+            line = place[start + lane]
+            style[lane] = order[line, rank]
+            work[SHARE, lane] = styles[line, style[lane]]
+        most = max(most, work[SHARE, lane])
+    return most > 0.0
 
 
 @compiled
 def _as_probabilities(logs):
-    """Rows of unnormalised log probabilities, made probabilities."""
+    """Rows of unnormalised log probabilities, made probabilities; slight ones are 0."""
     for i in range(logs.shape[0]):
         top, total = logs[i].max(), 0.0
         for style in range(logs.shape[1]):
-            logs[i, style] = math.exp(logs[i, style] - top)
+            share = math.exp(logs[i, style] - top)
+            logs[i, style] = share if share >= SLIGHT else 0.0
             total += logs[i, style]
         for style in range(logs.shape[1]):
             logs[i, style] /= total
 
 
 @fast_entry
-def _find_styles(level, weight, mean, variance, noise, cuts, line, work, styles):
-    """Styles of the block's lines from the probabilities of their levels: r ∝ share × Π P(level)^weight."""
-    for start in range(0, level.shape[0], TILE):
-        count = min(TILE, level.shape[0] - start)
-        _open_tile(variance, noise, weight, start, count, work)
-        for style in range(cuts.shape[0]):
-            _law_of_tile(level, mean, noise, cuts[style], start, count, work)
-            for lane in range(count):
-                styles[line[start + lane], style] += work[OFTEN, lane] * work[LOG_MASS, lane]
-    _as_probabilities(styles)
+def _find_styles(level, weight, mean, variance, noise, cuts, held, line, work, style, styles):
+    """Styles of the block's lines from the probabilities of their levels: r ∝ share × Π P(level)^weight.
 
-
-@compiled
-def _learn_tile(level, start, count, work, into):
-    """What cut points of one style are learned from."""
-    for lane in range(count):
-        k, often, sd = level[start + lane], work[OFTEN, lane] * work[SHARE, lane], work[DEVIATION, lane]
-        into[k, 0] += often
-        into[k, 1] += often * work[AT_LOW, lane] / sd
-        into[k, 2] += often * work[AT_HIGH, lane] / sd
-        into[k, 3] += often / (sd * sd)
-
-
-@fast_entry
-def _read(level, weight, mean, variance, noise, cuts, held, styles, place, learns, work, found, sums):
-    """y* of each cell under ``styles`` into ``found`` (2, m); returns log Z under ``held``."""
+    Returns log Z under the styles ``held``.
+    """
     total = 0.0
     for start in range(0, level.shape[0], TILE):
         count = min(TILE, level.shape[0] - start)
         _open_tile(variance, noise, weight, start, count, work)
-        for style in range(cuts.shape[0]):
-            _law_of_tile(level, mean, noise, cuts[style], start, count, work)
-            _shares_of_tile(held, place, style, start, count, SHARE, work)
+        for one in range(cuts.shape[0]):
+            style[:] = one
+            _law_of_tile(level, mean, noise, cuts, style, start, count, work)
             for lane in range(count):
-                total += work[OFTEN, lane] * work[SHARE, lane] * work[LOG_MASS, lane]
-            _shares_of_tile(styles, place, style, start, count, SHARE, work)
+                found = work[OFTEN, lane] * work[LOG_MASS, lane]
+                styles[line[start + lane], one] += found
+                total += held[line[start + lane], one] * found
+    _as_probabilities(styles)
+    return total
+
+
+@compiled
+def _learn_tile(level, start, count, style, work, into):
+    """What cut points are learned from."""
+    for lane in range(count):
+        one, k = style[lane], level[start + lane]
+        often, sd = work[OFTEN, lane] * work[SHARE, lane], work[DEVIATION, lane]
+        into[one, k, 0] += often
+        into[one, k, 1] += often * work[AT_LOW, lane] / sd
+        into[one, k, 2] += often * work[AT_HIGH, lane] / sd
+        into[one, k, 3] += often / (sd * sd)
+
+
+@fast_entry
+def _read(level, weight, mean, variance, noise, cuts, styles, order, place, learns, work, style, found, sums):
+    """What stands for each cell into ``found`` (3, m): value, information and square. Returns log Z.
+
+    Each cell visits the styles of its line from the most probable one on, so that most tiles need a single visit.
+    """
+    total = 0.0
+    for start in range(0, level.shape[0], TILE):
+        count = min(TILE, level.shape[0] - start)
+        _open_tile(variance, noise, weight, start, count, work)
+        for rank in range(cuts.shape[0]):
+            if not _shares_of_tile(styles, order, place, rank, start, count, style, work):
+                break
+            _law_of_tile(level, mean, noise, cuts, style, start, count, work)
             for lane in range(count):
-                q, sd = work[SHARE, lane], work[DEVIATION, lane]
-                away = sd * work[MEAN, lane]
+                q, away = work[SHARE, lane], work[MEAN, lane]
+                total += work[OFTEN, lane] * q * work[LOG_MASS, lane]
                 work[TOTAL, lane] += q * away
-                work[SQUARE, lane] += q * (sd * sd * work[SPREAD, lane] + away * away)
+                work[SQUARE, lane] += q * (work[SPREAD, lane] + away * away)
+                work[KNOWN, lane] += q * (1.0 - work[SPREAD, lane])
             if learns:
-                _learn_tile(level, start, count, work, sums[style])
+                _learn_tile(level, start, count, style, work, sums)
         for lane in range(count):
-            found[0, start + lane] = mean[start + lane] + work[TOTAL, lane]
-            found[1, start + lane] = max(work[SQUARE, lane] - work[TOTAL, lane] * work[TOTAL, lane], 0.0)
+            p, known = start + lane, work[KNOWN, lane]
+            seen = max(known, LEAST_INFORMATION)
+            found[0, p] = mean[p] + work[DEVIATION, lane] * work[TOTAL, lane] / seen
+            found[1, p] = seen
+            found[2, p] = noise[p] * work[SQUARE, lane] + known * known * variance[p]
     return total
 
 
@@ -184,14 +211,16 @@ def read_levels(cells: LevelCells) -> LevelReading:
     if cells.mine.size:
         place = np.repeat(np.arange(len(cells.indptr) - 1, dtype=np.int32), np.diff(cells.indptr))
     values = (cells.level, cells.weight, cells.mean, cells.variance, cells.noise, cells.cuts)
-    work, found = np.empty((WORK, TILE)), np.empty((2, len(cells.level)))
-    held = styles = cells.mine if cells.mine.size else cells.theirs
+    work, style, found = np.empty((WORK, TILE)), np.zeros(TILE, np.int64), np.empty((3, len(cells.level)))
+    styles, log_z = cells.mine if cells.mine.size else cells.theirs, None
     if cells.log_share.size:
         styles = np.repeat(cells.log_share[None, :], len(cells.indptr) - 1, axis=0)
-        _find_styles(*values, place, work, styles)
+        log_z = _find_styles(*values, cells.mine, place, work, style, styles)
+    order = np.argsort(-styles, axis=1, kind="stable")
     sums = np.zeros((len(cells.cuts), cells.cuts.shape[1] - 1, 4))
-    total = _read(*values, held, styles, place, cells.sums, work, found, sums)
-    return LevelReading(found[0], found[1], total, styles if cells.mine.size else cells.mine, sums)
+    total = _read(*values, styles, order, place, cells.sums, work, style, found, sums)
+    log_z = total if log_z is None else log_z
+    return LevelReading(found[0], found[1], found[2], log_z, styles if cells.mine.size else cells.mine, sums)
 
 
 def _check(cells: LevelCells) -> None:

@@ -16,34 +16,29 @@ from nmar.prob.scale import MOST, Scale, first_cuts, level_values, scores, units
 from nmar.prob.units import Units
 
 NAME = "levels"
+WIDTH = 0.5  # of the steps of simulated cut points, in standard deviations of the latent values
 
 
 @dataclass(frozen=True)
 class LevelSettings:
-    """Which levels there are, and how many styles of using them.
+    """Which levels there are, and how many styles of using them."""
 
-    Attributes
-    ----------
-    levels : sequence of numbers or None
-        All levels in order; None: those that are found.
-    styles : int
-        Number of sets of cut points.
-    by : "rows" or "cols"
-        Which lines have styles.
-    """
-
-    levels: Any = None
-    styles: int = 1
-    by: Literal["rows", "cols"] = "rows"
+    levels: Any = None  # all levels in order; None: those that are found
+    styles: int = 1  # number of sets of cut points
+    by: Literal["rows", "cols"] = "rows"  # which lines have styles
 
     @property
     def axis(self) -> int:
         """The axis whose lines have styles."""
         return 0 if self.by == "rows" else 1
 
+    def values(self, cells: Cells) -> Array:
+        """The levels."""
+        return level_values(self.levels, _distinct(cells))
+
     def begin(self, cells: Cells, rng: np.random.Generator) -> FirstLevels:
         """What a fit begins with: cut points between which a standard normal has the shares of the levels."""
-        values = level_values(self.levels, _distinct(cells))
+        values = self.values(cells)
         counts = level_counts(cells, self.axis, values)
         cuts = first_cuts(counts.sum(axis=0))
         scale = Scale(tuple(values.tolist()), tuple(scores(cuts).tolist()))
@@ -53,6 +48,24 @@ class LevelSettings:
         found = first_styles(counts, self.styles, rng)
         reader = CutPoints(first_cuts(found.T @ counts), found.mean(axis=0), self.axis)
         return FirstLevels(scale, reader, Styles(found), units)
+
+    def draw(self, lines: int, spread: float, rng: np.random.Generator) -> FirstLevels:
+        """Known cut points for latent values of this standard deviation, and styles of this many lines.
+
+        Levels are about equally frequent in the first style; in the others all cut points are moved and put apart at
+        random.
+        """
+        if self.levels is None:
+            raise ValueError("levels=None has no cells to be found in; give all levels in order")
+        values = level_values(self.levels, np.empty(0))
+        even = first_cuts(np.ones(len(values)))
+        moved = even + WIDTH * rng.normal(size=(self.styles, len(even)))
+        moved[0] = even
+        reader = CutPoints(spread * np.sort(moved, axis=1), np.full(self.styles, 1.0 / self.styles), self.axis)
+        scale, units = Scale(tuple(values.tolist()), tuple((spread * scores(even)).tolist())), Units()
+        if self.styles == 1:
+            return FirstLevels(scale, reader, None, units)
+        return FirstLevels(scale, reader, Styles(np.eye(self.styles)[rng.integers(0, self.styles, lines)]), units)
 
 
 class FirstLevels(NamedTuple):
