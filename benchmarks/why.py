@@ -3,12 +3,17 @@
     python -m benchmarks.why jester [--seeds 0 1 2] [--only "by value"]
     python -m benchmarks.why cptac
     python -m benchmarks.why slopes [--runs 100]
+    python -m benchmarks.why pooled [--runs 20]
+    python -m benchmarks.why picture --figure docs/images/detection.png
 
 ``jester``: 30 % of 1,000 × 100 ratings are kept: at random, with log odds that rise by so much for each standard
 deviation of the column's mean (by popularity), of the value (by value), or of what three factors of the complete
 table say beyond its margins (by taste). ``cptac``: 600 complete proteins with a logistic detection limit. Rank 10,
 defaults otherwise; errors are those of E[y | missing] on the cells taken out, intervals are 90 %. ``slopes``: tables
-drawn from the model itself; how often Γ lies within two standard deviations of its estimate.
+drawn from the model itself; how often Γ lies within two standard deviations of its estimate. ``pooled``: 300 of the
+complete proteins and 60 samples, drawn anew in each run, below detection 2; how often 95 % intervals of the means of
+samples and of correlations of neighbouring samples (Fisher's z), pooled over 20 completed tables, hold those of all
+complete proteins.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ import warnings
 from collections.abc import Iterator
 
 import numpy as np
+import pandas
 from scipy.optimize import brentq
 from scipy.special import expit
 
@@ -63,13 +69,18 @@ def cells_of(full: np.ndarray, seen: np.ndarray) -> nmar.Cells:
     return nmar.Cells.from_arrays(row, col, full[row, col], full.shape)
 
 
-def proteins(seed: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """600 complete proteins with a detection limit of four slopes: name, table, which cells are seen."""
+def complete_proteins() -> np.ndarray:
+    """The proteins that every sample has."""
     row, col, value = triplets(folder() / "cptac_ucec_protein" / "values.parquet")
     rows, cols = (np.unique(ids, return_inverse=True)[1] for ids in (row, col))
     table = np.full((rows.max() + 1, cols.max() + 1), np.nan)
     table[rows, cols] = value
-    table = table[~np.isnan(table).any(axis=1)]
+    return np.asarray(table[~np.isnan(table).any(axis=1)])
+
+
+def proteins(seed: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """600 complete proteins with a detection limit of four slopes: name, table, which cells are seen."""
+    table = complete_proteins()
     table = table[np.random.default_rng(0).permutation(len(table))[:600]]
     z = (table - table.mean()) / table.std()
     for slope in (0, 1, 2, 4):
@@ -131,19 +142,78 @@ def slopes(runs: int) -> None:
         )
 
 
+def statistics(table: pandas.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Means of columns and Fisher's z of neighbouring columns, with their squared errors."""
+    full = np.asarray(table)
+    n, cols = full.shape
+    r = [np.corrcoef(full[:, k], full[:, k + 1])[0, 1] for k in range(cols - 1)]
+    errors = [full.var(axis=0, ddof=1) / n, np.full(cols - 1, 1.0 / (n - 3))]
+    return np.concatenate([full.mean(axis=0), np.arctanh(r)]), np.concatenate(errors)
+
+
+def pooled(runs: int) -> None:
+    """Coverage of pooled intervals of means and correlations, without a mechanism and with "value"."""
+    everything = complete_proteins()
+    center, sd = everything.mean(), everything.std()
+    inside: dict[str, list[np.ndarray]] = {}
+    for run in range(runs):
+        rng = np.random.default_rng(run)
+        cols = rng.choice(everything.shape[1], 60, replace=False)
+        population = everything[:, cols]
+        truth = statistics(population)[0]
+        full = population[rng.choice(len(population), 300, replace=False)]
+        seen = rng.random(full.shape) < expit(1.5 + 2.0 * (full - center) / sd)
+        for mechanism in ("none", "value"):
+            model = nmar.CCPF(nmar.Factorization(10), mechanism=mechanism, random_state=run)  # type: ignore[arg-type]
+            found = model.fit(np.where(seen, full, np.nan)).impute(20, run).pool(statistics, df=299)
+            inside.setdefault(mechanism, []).append((found.low <= truth) & (truth <= found.high))
+        found = nmar.pool(*zip(*[statistics(full)] * 2, strict=True), 299.0)
+        inside.setdefault("complete", []).append((found.low <= truth) & (truth <= found.high))
+    for name, each in inside.items():
+        share = np.array(each)
+        parts = [part.mean(axis=1) for part in (share[:, :60], share[:, 60:])]
+        told = " | ".join(f"{100 * one.mean():.1f} ± {100 * one.std() / np.sqrt(runs):.1f} %" for one in parts)
+        print(f"| {name} | {told} |", flush=True)
+
+
+def picture(path: str) -> None:
+    """Curves of P(observed | value), and a cell's value before and after it is known whether it was seen."""
+    import matplotlib.pyplot as plt
+    from scipy.stats import norm
+
+    from nmar.prob.detection import seen
+
+    y = np.linspace(-4.0, 4.0, 400)
+    _, (left, right) = plt.subplots(1, 2, figsize=(9.0, 3.0), layout="constrained")
+    for over in (0.0, 0.4, 1.0, 2.0):
+        middle = np.log((2.0**over - 1.0) / over if over else np.log(2.0))  # so that half is seen at 0
+        left.plot(y, np.exp(seen(middle + 1.5 * y, over).log_probability), label=f"u = {over:g}")
+    left.set(xlabel="value", ylabel="P(observed | value)")
+    left.legend(frameon=False)
+    chance, density = np.exp(seen(1.5 * y, 1.0).log_probability), norm.pdf(y)
+    for label, each in (("any cell", density), ("observed", density * chance), ("missing", density * (1.0 - chance))):
+        right.plot(y, each / np.trapezoid(each, y), label=label)
+    right.set(xlabel="value of a cell, its row and column known", ylabel="density")
+    right.legend(frameon=False)
+    plt.savefig(path, dpi=110)
+
+
 def main() -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("jester", "cptac", "slopes"))
+    parser.add_argument("what", choices=("jester", "cptac", "slopes", "pooled", "picture"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only", default="", metavar="TEXT", help="masks whose name starts with this")
     parser.add_argument("--mechanisms", nargs="+", default=FITTED)
     parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--figure", default="detection.png")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     mechanisms = tuple(args.mechanisms)
-    if args.what == "slopes":
-        slopes(args.runs)
+    if args.what == "picture":
+        picture(args.figure)
+    elif args.what in ("slopes", "pooled"):
+        {"slopes": slopes, "pooled": pooled}[args.what](args.runs)
     elif args.what == "jester":
         full = jester()
         for name, (by, strength) in JESTER.items():

@@ -80,6 +80,16 @@ def test_a_cluster():
     assert names["there"].bound_trace_.tolist() == names["model"].bound_trace_.tolist()
 
 
+def test_why_values_are_missing():
+    names = run("how-to/why-missing.md")
+    assert names["found"].kind == "value"
+    error = names["missing"] - names["full"][~names["seen"]]
+    assert abs(error.mean()) < 0.15
+    exact, along = names["full"].mean(), names["along"]
+    assert along.low[2] < exact < along.high[2] and along.low[0] > exact  # slopes of 2 and of 0
+    assert 0.0 < names["turn"] < 3.0
+
+
 def test_the_gallery(tmp_path, monkeypatch):
     """Its code writes the three pages, which say what their pictures show."""
     monkeypatch.chdir(tmp_path)

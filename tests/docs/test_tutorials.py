@@ -70,3 +70,15 @@ def test_your_own_model(tmp_path):
     np.testing.assert_allclose(coupled.predict_entries(np.zeros(24, int), hours), found, atol=0.5)
     coupled.save(tmp_path / "daily.nmar")
     assert nmar.load(tmp_path / "daily.nmar").predict_entries([0], [15]) == coupled.predict_entries([0], [15])
+
+
+@pytest.mark.slow
+def test_two_groups():
+    names = run("tutorials/two-groups.md")
+    differs, result, lowest = (names[one] for one in ("differs", "result", "lowest"))
+    assert names["found"].kind == "value"
+    found = result.q < 0.05
+    assert found[differs].sum() > 1.4 * (lowest.q < 0.05)[differs].sum()
+    assert found[~differs].sum() <= 0.1 * found.sum()
+    off = np.abs(names["along"].estimate - names["full"][names["gaps"]].mean())
+    assert off[1] < 0.5 * off[0]

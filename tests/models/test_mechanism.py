@@ -306,6 +306,47 @@ def test_a_saved_model_answers_alike(tmp_path):
     assert again.mechanism == "value"
 
 
+def test_missing_cells_are_drawn_where_there_are_many_for_each_observed_one(monkeypatch):
+    cells, _, _ = table(1.0, 8)
+    slopes = []
+    for few, fold in ((10**6, 4.0), (0, 4.0), (0, 0.1)):  # few, not many times as many, and many
+        monkeypatch.setattr("nmar.fit.mechanism.FEW", few)
+        monkeypatch.setattr("nmar.fit.mechanism.FOLD", fold)
+        model = nmar.CCPF(nmar.Factorization(2), mechanism="value", **QUICK).fit(cells)
+        slopes.append(model.mechanism_.value)
+        assert (model.posterior_.state.shared.mechanism.draw is None) == (fold == 4.0)
+    assert slopes[0] == slopes[1]
+    assert abs(slopes[2] - slopes[0]) < 3.0 * model.mechanism_.value_sd
+
+
+def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
+    cells, _, _ = table(1.0, 8)
+
+    def fit(sweeps, **where):
+        settings = {**QUICK, "max_iter": sweeps, "tol": 0.0}
+        return nmar.CCPF(nmar.Factorization(2), mechanism="value", **settings).fit(cells, **where)
+
+    fit(16, checkpoint=tmp_path / "c", every=2)  # as many sweeps go before, without the mechanism, as in longer ones
+    resumed, whole = fit(18, checkpoint=tmp_path / "c", resume=True), fit(18)
+    assert resumed.mechanism_.value == whole.mechanism_.value
+    np.testing.assert_array_equal(resumed.predict_entries([0, 1], [2, 3]), whole.predict_entries([0, 1], [2, 3]))
+
+
+def test_weights_count_values_and_not_what_is_missing():
+    """A weight of 1 changes no bit; larger ones draw the line towards its cells."""
+    cells, _, _ = table(1.0, 8)
+    ones = cells.with_weights(np.ones(len(cells)))
+    one, other = (nmar.CCPF(nmar.Factorization(2), mechanism="value", **QUICK).fit(each) for each in (cells, ones))
+    asked = np.arange(20), np.arange(20)
+    np.testing.assert_array_equal(one.predict_entries(*asked), other.predict_entries(*asked))
+    heavy = cells.with_weights(np.where(cells.row_index == 0, 50.0, 1.0))
+    third = nmar.CCPF(nmar.Factorization(2), mechanism="value", **QUICK).fit(heavy)
+    row = cells.col_index[cells.row_index == 0]
+    off = [np.abs(m.predict_entries(np.zeros_like(row), row, given=None) - cells.values[cells.row_index == 0]).mean()
+           for m in (one, third)]  # fmt: skip
+    assert off[1] < off[0]
+
+
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
