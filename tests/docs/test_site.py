@@ -76,3 +76,10 @@ def test_the_site_builds_without_warnings(tmp_path):
     reference = (tmp_path / "api" / "fit.html").read_text("utf-8")
     for name in ("predict_entries", "impute", "recommend", "save", "fit"):
         assert f'id="nmar.CCPF.{name}"' in reference
+
+
+def test_editors_and_the_site_know_every_public_name():
+    """Both read the source without running it."""
+    text = (ROOT / "src" / "nmar" / "__init__.py").read_text("utf-8")
+    known = re.findall(r"^    from \S+ import \w+ as (\w+)$", text, re.MULTILINE)
+    assert set(known) == set(nmar.__all__) - {"__version__"}

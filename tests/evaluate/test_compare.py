@@ -158,7 +158,7 @@ def test_models_of_two_stages_share_the_first_one(linked: nmar.Cells, monkeypatc
     assert made == [0, 1]
     train, _, test = linked.split(0.2, 0.0, 1)
     for key, entries in result.entries.items():
-        alone = train_model(train, replace(result.options[key], seed=1), hidden=test)
+        alone = train_model(train, replace(result.options[key], random_state=1), hidden=test)
         np.testing.assert_array_equal(score(alone.posterior, test).predictive, entries[1].scores.predictive)
 
 

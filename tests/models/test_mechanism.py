@@ -306,6 +306,19 @@ def test_a_saved_model_answers_alike(tmp_path):
     assert again.mechanism == "value"
 
 
+def test_missing_cells_are_drawn_where_there_are_many_for_each_observed_one(monkeypatch):
+    cells, _, _ = table(1.0, 8)
+    slopes = []
+    for few, fold in ((10**6, 4.0), (0, 4.0), (0, 0.1)):  # few, not many times as many, and many
+        monkeypatch.setattr("nmar.fit.mechanism.FEW", few)
+        monkeypatch.setattr("nmar.fit.mechanism.FOLD", fold)
+        model = nmar.CCPF(nmar.Factorization(2), mechanism="value", **QUICK).fit(cells)
+        slopes.append(model.mechanism_.value)
+        assert (model.posterior_.state.shared.mechanism.draw is None) == (fold == 4.0)
+    assert slopes[0] == slopes[1]
+    assert abs(slopes[2] - slopes[0]) < 3.0 * model.mechanism_.value_sd
+
+
 def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
     cells, _, _ = table(1.0, 8)
 

@@ -11,7 +11,8 @@ from nmar.fit.problem import Problem, whole_seed
 from nmar.models.mechanism import Draw, Mechanism
 from nmar.models.state import State
 
-ENUMERATED = 30_000_000  # cells of a table whose missing ones are all read; of larger ones they are drawn
+FEW = 5_000_000  # missing cells that are all read
+FOLD = 4  # so many times as many missing cells as observed ones are all read too; else as many as observed are drawn
 WARM = 15  # sweeps before missing cells are looked at: their values are not known before those of observed ones
 
 
@@ -28,7 +29,8 @@ def with_mechanism(job: Job, problem: Problem, state: State) -> State:
     away = 0 if job.hidden is None else job.hidden.n_observed
     if job.cells.n_observed + away == rows * cols:
         raise ValueError("mechanism='value' learns from missing cells, and all cells are observed or hidden")
-    draw = Draw(whole_seed(job.options.random_state)) if rows * cols > ENUMERATED else None
+    missing = rows * cols - job.cells.n_observed - away
+    draw = Draw(whole_seed(job.options.random_state)) if missing > max(FEW, FOLD * job.cells.n_observed) else None
     mechanism = Mechanism.start(job.cells.n_observed / (rows * cols - away), given, draw)
     if mechanism.moves_values:
         rule = StopRule(max_iter=min(WARM, job.options.max_iter), tol=0.0, max_time=job.seconds_left)
