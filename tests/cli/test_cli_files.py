@@ -65,7 +65,8 @@ def test_standard_input_and_output(train: Path, model: str, monkeypatch, capsys)
     assert main(["predict", model, "-", "-o", "-"]) == 0
     head, line = capsys.readouterr().out.splitlines()
     assert head == "user,item,mean,std,observed_probability"
-    assert float(line.split(",")[2]) == nmar.load(model).predict_entries(["u1"], [2])[0]
+    mean, std = nmar.load(model).predict_entries(["u1"], [2], return_std=True)
+    assert [float(number) for number in line.split(",")[2:4]] == [mean[0], std[0]]
 
 
 def test_parquet_from_standard_input(train: Path, tmp_path: Path, monkeypatch) -> None:

@@ -59,7 +59,7 @@ def test_parameters_of_parameters():
     assert model.data == nmar.Factorization(3) and model.max_iter == 7
     assert model.get_params()["data__covariance"] == "full"
     assert clone(model).data == model.data
-    with pytest.raises(ValueError, match=r"data__rang is no parameter: .* has bias, cols, covariance"):
+    with pytest.raises(ValueError, match=r"data__rang is no parameter: .* has bias, center, cols, covariance"):
         model.set_params(data__rang=2)
     with pytest.raises(ValueError, match="linkage__c is no parameter"):
         model.set_params(linkage__c=2)

@@ -152,13 +152,13 @@ def test_models_of_two_stages_share_the_first_one(linked: nmar.Cells, monkeypatc
     """The pattern is fitted once for each split, and every fit is the one that it would be by itself."""
     made: list[int] = []
     first = compare_module.first_stage
-    monkeypatch.setattr(compare_module, "first_stage", lambda *a: (made.append(a[1].seed), first(*a))[1])
+    monkeypatch.setattr(compare_module, "first_stage", lambda *a: (made.append(a[1].random_state), first(*a))[1])
     options = {"factors": 2, "max_iter": 3, "seeds": 2, "n_jobs": 1}
     result = nmar.compare(linked, [DATA, "effects"], ["linear"], **options)
     assert made == [0, 1]
     train, _, test = linked.split(0.2, 0.0, 1)
     for key, entries in result.entries.items():
-        alone = train_model(train, replace(result.options[key], seed=1), hidden=test)
+        alone = train_model(train, replace(result.options[key], random_state=1), hidden=test)
         np.testing.assert_array_equal(score(alone.posterior, test).predictive, entries[1].scores.predictive)
 
 

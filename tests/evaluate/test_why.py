@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import nmar
 from nmar.cli.main import main
 from nmar.evaluate.mechanisms import Chances, Judged, differences, hold_out, missing_at
-from nmar.evaluate.why import decide, with_chosen_mechanism
+from nmar.evaluate.why import decide, that_matter, with_chosen_mechanism
 from nmar.fit.options import Options
 from nmar.report.why import missing_by_mean, value_histograms, why_page
 
@@ -80,6 +81,13 @@ def test_the_decision(taste, value, chosen, tied, refused):
         [made_up(held, 1, "none"), made_up(held, 2, "taste", *taste), made_up(held, 3, "value", *value)], held
     )
     assert (made.chosen.kind, made.tied and made.tied.kind, made.refused is not None) == (chosen, tied, refused)
+
+
+def test_a_slight_slope_is_none(monkeypatch):
+    slopes = {"a": 0.09, "b": -0.3}
+    monkeypatch.setattr("nmar.evaluate.why.learned_mechanism", lambda one: SimpleNamespace(value=slopes[one]))
+    made = [Judged(kind, False, one, None, None) for kind, one in (("none", "a"), ("value", "a"), ("value", "b"))]
+    assert [one.posterior for one in that_matter(made)] == ["a", "b"]
 
 
 def test_parts_add_up_and_missing_cells_stand_for_others(monkeypatch):

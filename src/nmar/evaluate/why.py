@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Decision", "Explanation", "WhyMissing", "decide", "why_missing", "with_chosen_mechanism"]
 
+SLIGHT = 0.1  # slope of "value" below which it says nothing that matters about missing values
 SURE = 2.0  # standard errors beyond which a difference counts
 SHOWN = 20_000  # missing cells whose values are drawn for the figures, at most
 
@@ -83,6 +84,11 @@ def decide(found: list[Judged], held: HeldOut) -> Decision:
     return Decision(chosen, plain, tied, differences(chosen, plain, held), None if value else refused, loss)
 
 
+def that_matter(found: list[Judged]) -> list[Judged]:
+    """All but those of the mechanism "value" with a slight slope, which large tables can tell from 0."""
+    return [one for one in found if one.kind != "value" or abs(learned_mechanism(one.posterior).value) >= SLIGHT]
+
+
 def with_chosen_mechanism(
     cells: Cells, options: Options, away: tuple[Cells, ...] = ()
 ) -> tuple[Options, tuple[Choice, ...]]:
@@ -104,7 +110,7 @@ def with_chosen_mechanism(
     hidden = hidden_cells(cells, *away)
     held = hold_out(cells, whole_seed(options.random_state), hidden=hidden)
     found = list(judged(held, replace(options, tail=options.tail or False), hidden))
-    chosen = decide(found, held).chosen
+    chosen = decide(that_matter(found), held).chosen
     best = {chosen.kind: chosen}
     for one in sorted(found, key=lambda one: -float(one.parts(held)["whole"].mean())):
         best.setdefault(one.kind, one)
@@ -268,7 +274,8 @@ def why_missing(
     -----
     All fits have normal noise by row and column, so that they differ in the mechanism alone. Held-out cells judge what
     a mechanism predicts; that the curve of P(observed) has the assumed form, with one slope for all cells, is an
-    assumption. A mechanism that gains in the whole and loses in the values is refused: fitted values have then become
+    assumption. A slope below 0.1 counts as none, because it moves no missing value by much. A mechanism that gains in
+    the whole and loses in the values is refused: fitted values have then become
     a description of which cells are seen.
 
     Examples
@@ -294,7 +301,7 @@ def why_missing(
         )
     held = hold_out(given, seed)
     found = list(judged(held, options))
-    made = decide(found, held)
+    made = decide(that_matter(found), held)
     rows = tuple(_explanation(one, found[0], held) for one in found)
     kinds = (made.chosen.kind, None if made.tied is None else made.tied.kind)
     names = [one.name for one in (made.plain, made.chosen, made.tied) if one is not None]
