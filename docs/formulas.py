@@ -74,6 +74,8 @@ def _name(text: str) -> str:
         return f'<mo stretchy="false" largeop="false">{text}</mo>'
     if text[0].isdigit():
         return f"<mn>{text}</mn>"
+    if text == "∞":
+        return "<mi>∞</mi>"
     letters = [one for one in text if one.isalpha()]
     if len(letters) > 1 and all(one.isascii() for one in letters):
         return f"<mtext>{escape(text)}</mtext>"
