@@ -59,7 +59,8 @@ class Alignment:
 
 def _second(lines: NormalFactor, weight: Array | None, size: int) -> Array:
     """Σ_i ξ_i E[a_i a_i']."""
-    mean, weight = lines.mean.astype(np.float64), np.ones(len(lines.mean)) if weight is None else weight
+    mean = lines.mean.astype(np.float64)
+    weight = np.ones_like(lines.log_det, dtype=np.float64) if weight is None else weight
     spread = on_host(np.einsum("i,ik->k", weight, lines.spread))
     return on_host((mean * weight[:, None]).T @ mean) + unpack(spread[None], size)[0]
 

@@ -33,6 +33,7 @@ from nmar.models.noise import rescaled
 from nmar.models.predictive import NormalPredictive
 from nmar.models.protocol import Block, CovariateEffects, DataModel, Features, Start
 from nmar.models.student import START, learned_shape, reaches, squares
+from nmar.prob.arrays import on_host
 from nmar.prob.factor import GammaFactor, NormalFactor, pack
 
 T = TypeVar("T")
@@ -89,14 +90,14 @@ class Bilinear(DataModel):
             return None
         precision = np.where(free, 1.0 / shared.variance[axis], 0.0)
         found = [each @ precision for _, each in squares(side, shared.mean[axis], shared.coefficients[axis])]
-        return reaches(shape, int(free.sum()), np.concatenate([np.empty(0), *found]))
+        return reaches(shape, int(free.sum()), np.concatenate(found) if found else np.empty(0))
 
     def _distances(self, side: NormalFactor, axis: int, shared: Priors, reach: GammaFactor | None) -> Array:
         """Σ_i E[ξ_i] E[(a_ik − prior mean)²] of each coordinate (d,)."""
         coefficients = shared.coefficients[axis]
         if reach is not None:
             parts = squares(side, shared.mean[axis], coefficients)
-            return sum((reach.mean[piece] @ each for piece, each in parts), np.zeros(self.size))
+            return sum((on_host(reach.mean[piece] @ each) for piece, each in parts), np.zeros(self.size))
         if coefficients is not None and isinstance(side, DesignedLines):
             return coefficients.distances(side)
         return side.distances(shared.mean[axis])

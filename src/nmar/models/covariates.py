@@ -40,7 +40,7 @@ class Designed(Protocol):
 def eigenbasis(x: Array) -> tuple[Array, Array]:
     """Eigenvectors (F, F) and eigenvalues (F,) of X'X."""
     x = x.astype(np.float64)
-    values, vectors = np.linalg.eigh(x.T @ x)
+    values, vectors = np.linalg.eigh(on_host(x.T @ x))
     return vectors, np.maximum(values, 0.0)
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from nmar.arrays import Array
 from nmar.models.covariates import DesignedLines, LineCoefficients
 from nmar.models.noise import matched_shape
-from nmar.prob.arrays import on_host
 from nmar.prob.factor import PIECE, GammaFactor, NormalFactor
 from nmar.prob.pieces import pieces
 
@@ -32,12 +31,12 @@ def squares(
         if coefficients is not None and isinstance(lines, DesignedLines):
             x = lines.x.astype(np.float64)
             center, unsure = center + coefficients.prior_mean(x), coefficients.variance_at(x)
-        yield piece, on_host((lines.mean.astype(np.float64) - center) ** 2 + lines.variances + unsure)
+        yield piece, (lines.mean.astype(np.float64) - center) ** 2 + lines.variances + unsure
 
 
 def reaches(shape: float, size: int, distances: Array) -> GammaFactor:
     """q(ξ) = Ga(h + size/2, h + ½ Σ_k E[(a_ik − η_k)²]/v_k) of some lines, from that sum of each line."""
-    return GammaFactor(np.full(len(distances), shape + 0.5 * size), shape + 0.5 * distances)
+    return GammaFactor(np.full_like(distances, shape + 0.5 * size), shape + 0.5 * distances)
 
 
 def learned_shape(found: GammaFactor) -> float:
