@@ -319,8 +319,10 @@ def test_mixtures_cluster_the_axis_and_the_family_that_the_paper_names(data: Pat
     problem = sources.find("yelp", data, 0)
     names = [one.data(ASKED, problem).describe() for one in cells_of("table2") if one.column == "yelp"]
     assert names == ["mixture:2:rows", "mixture:2:cols", "poisson-mixture:2:rows", "poisson-mixture:2:cols"]
-    assert cell("table3", "yelp", "PMF").data(ASKED, problem) == nmar.Factorization(2, covariance="diagonal")
-    bare = nmar.Factorization(2, covariance="diagonal", bias=False)
+    assert cell("table3", "yelp", "PMF").data(ASKED, problem) == nmar.Factorization(
+        2, covariance="diagonal", student=False
+    )
+    bare = nmar.Factorization(2, covariance="diagonal", bias=False, student=False)
     assert cell("table3", "yelp", "PMF").data(replace(ASKED, bias=False), problem) == bare
 
 

@@ -19,6 +19,7 @@ from nmar.data.container import blamed
 from nmar.data.covariates import CovariateTable
 from nmar.data.structure import check_structure
 from nmar.fit.result import Choice
+from nmar.models.protocol import DataModel
 from nmar.posterior.posterior import Posterior, mean_and_variance
 from nmar.posterior.schema import check_shapes
 
@@ -170,7 +171,7 @@ def _portable(data: Any, known: Posterior) -> Any:
         return data.portable(known.rows, known.cols)
     for name, axis in (("rows", known.rows), ("cols", known.cols)):
         covariates = getattr(data, name, None)
-        if covariates is not None:
+        if covariates is not None and not isinstance(data, DataModel):  # one's own model keeps what its class declares
             data = replace(data, **{name: CovariateTable.of(covariates, axis, name)})
     return data
 
